@@ -1,0 +1,1 @@
+"""seq2edge's export layer: checkpoints, the PyTorch model, its trainer, and the way to a bundle."""

@@ -1,0 +1,246 @@
+"""The encoder-decoder Transformer of "Attention Is All You Need", readable in one sitting; needs torch.
+
+Shapes at line ends: B sentences, S source tokens, T target tokens, P tokens already in the cache,
+H heads, d numbers a head, D = H * d the width, V the target vocabulary.
+"""
+
+import math
+from typing import NamedTuple
+
+import torch
+from seq2edge.architecture import Architecture
+from torch import Tensor, nn
+from torch.nn import functional
+
+ACTIVATIONS = {"relu": functional.relu, "gelu": functional.gelu, "silu": functional.silu}
+
+
+class KeysValues(NamedTuple):
+    """What attention looks at: one layer's keys and values."""
+
+    keys: Tensor  # (B, H, S, d)
+    values: Tensor  # (B, H, S, d)
+
+
+class Decoded(NamedTuple):
+    """What a decoder call gives back."""
+
+    logits: Tensor  # (B, T, V)
+    present: list[KeysValues]  # one a layer, (B, H, P + T, d)
+    cross_weights: list[Tensor]  # one a layer, (B, H, T, S): where each target token looked
+
+
+class Attention(nn.Module):
+    """Multi-head scaled dot-product attention; the caller keeps the keys and values."""
+
+    def __init__(self, shape: Architecture) -> None:
+        super().__init__()
+        self.heads = shape.heads
+        self.scale = 1 / math.sqrt(shape.head_width)
+        self.query = nn.Linear(shape.width, shape.width)
+        self.key = nn.Linear(shape.width, shape.width)
+        self.value = nn.Linear(shape.width, shape.width)
+        self.output = nn.Linear(shape.width, shape.width)
+
+    def keys_values(self, states: Tensor) -> KeysValues:
+        return KeysValues(self._split(self.key(states)), self._split(self.value(states)))
+
+    def forward(self, states: Tensor, seen: KeysValues, mask: Tensor) -> tuple[Tensor, Tensor]:
+        """Let ``states`` look at ``seen`` where ``mask`` is true; give the result and the weights."""
+        queries = self._split(self.query(states) * self.scale)  # (B, H, T, d)
+        scores = queries @ seen.keys.transpose(2, 3)  # (B, H, T, S)
+        scores = scores.masked_fill(~mask, torch.finfo(scores.dtype).min)
+        weights = scores.softmax(dim=-1)  # (B, H, T, S)
+        mixed = (weights @ seen.values).transpose(1, 2).flatten(2)  # (B, T, D)
+        return self.output(mixed), weights
+
+    def _split(self, states: Tensor) -> Tensor:
+        return states.unflatten(2, (self.heads, -1)).transpose(1, 2)  # (B, H, T, d)
+
+
+class FeedForward(nn.Module):
+    """Two linear layers with an activation between, applied to each position alone."""
+
+    def __init__(self, shape: Architecture) -> None:
+        super().__init__()
+        self.activation = ACTIVATIONS[shape.activation]
+        self.inner = nn.Linear(shape.width, shape.feed_forward)
+        self.gate = nn.Linear(shape.width, shape.feed_forward) if shape.gated else None
+        self.output = nn.Linear(shape.feed_forward, shape.width)
+
+    def forward(self, states: Tensor) -> Tensor:  # (B, T, D)
+        if self.gate is None:
+            return self.output(self.activation(self.inner(states)))
+        return self.output(self.activation(self.gate(states)) * self.inner(states))
+
+
+class Residual(nn.Module):
+    """What stands around every sublayer: the norm, before or after, and the way past it."""
+
+    def __init__(self, shape: Architecture, dropout: float) -> None:
+        super().__init__()
+        self.norm_first = shape.norm_first
+        self.norm = nn.LayerNorm(shape.width)
+        self.dropout = nn.Dropout(dropout)
+
+    def enter(self, states: Tensor) -> Tensor:
+        return self.norm(states) if self.norm_first else states
+
+    def leave(self, states: Tensor, update: Tensor) -> Tensor:
+        states = states + self.dropout(update)
+        return states if self.norm_first else self.norm(states)
+
+
+class EncoderLayer(nn.Module):
+    def __init__(self, shape: Architecture, dropout: float) -> None:
+        super().__init__()
+        self.attention = Attention(shape)
+        self.attention_residual = Residual(shape, dropout)
+        self.feed_forward = FeedForward(shape)
+        self.feed_forward_residual = Residual(shape, dropout)
+
+    def forward(self, states: Tensor, mask: Tensor) -> Tensor:  # (B, S, D), (B, 1, 1, S)
+        inside = self.attention_residual.enter(states)
+        update, _ = self.attention(inside, self.attention.keys_values(inside), mask)
+        states = self.attention_residual.leave(states, update)
+
+        inside = self.feed_forward_residual.enter(states)
+        return self.feed_forward_residual.leave(states, self.feed_forward(inside))
+
+
+class DecoderLayer(nn.Module):
+    def __init__(self, shape: Architecture, dropout: float) -> None:
+        super().__init__()
+        self.attention = Attention(shape)
+        self.attention_residual = Residual(shape, dropout)
+        self.cross = Attention(shape)
+        self.cross_residual = Residual(shape, dropout)
+        self.feed_forward = FeedForward(shape)
+        self.feed_forward_residual = Residual(shape, dropout)
+
+    def forward(
+        self, states: Tensor, past: KeysValues, causal_mask: Tensor, source: KeysValues, source_mask: Tensor
+    ) -> tuple[Tensor, KeysValues, Tensor]:
+        inside = self.attention_residual.enter(states)
+        present = _append(past, self.attention.keys_values(inside))
+        update, _ = self.attention(inside, present, causal_mask)
+        states = self.attention_residual.leave(states, update)  # (B, T, D)
+
+        inside = self.cross_residual.enter(states)
+        update, weights = self.cross(inside, source, source_mask)
+        states = self.cross_residual.leave(states, update)  # (B, T, D)
+
+        inside = self.feed_forward_residual.enter(states)
+        states = self.feed_forward_residual.leave(states, self.feed_forward(inside))
+        return states, present, weights
+
+
+class Embedding(nn.Module):
+    """Token vectors times the root of the width, plus a vector for each position."""
+
+    def __init__(self, shape: Architecture, tokens: nn.Embedding, dropout: float) -> None:
+        super().__init__()
+        self.tokens = tokens
+        self.scale = math.sqrt(shape.width)
+        self.dropout = nn.Dropout(dropout)
+        if shape.positions == "learned":
+            self.positions = nn.Parameter(torch.empty(shape.max_positions, shape.width))
+        else:
+            self.register_buffer("positions", sinusoids(shape), persistent=False)
+
+    def forward(self, ids: Tensor, start: int) -> Tensor:  # (B, T)
+        positions = self.positions[start : start + ids.shape[1]]  # (T, D)
+        return self.dropout(self.tokens(ids) * self.scale + positions)  # (B, T, D)
+
+
+class Transformer(nn.Module):
+    """The whole model: encode once, then decode from any past; dropout works only in training mode."""
+
+    def __init__(self, shape: Architecture, *, dropout: float = 0.0, seed: int = 0) -> None:
+        super().__init__()
+        self.shape = shape
+        target_tokens = nn.Embedding(shape.target_vocabulary, shape.width)
+        source_tokens = (
+            target_tokens if shape.joint_vocabulary else nn.Embedding(shape.source_vocabulary, shape.width)
+        )
+        self.source_embedding = Embedding(shape, source_tokens, dropout)
+        self.target_embedding = Embedding(shape, target_tokens, dropout)
+        self.encoder = nn.ModuleList(EncoderLayer(shape, dropout) for _ in range(shape.encoder_layers))
+        self.decoder = nn.ModuleList(DecoderLayer(shape, dropout) for _ in range(shape.decoder_layers))
+        self.encoder_norm = nn.LayerNorm(shape.width) if shape.norm_first else nn.Identity()
+        self.decoder_norm = nn.LayerNorm(shape.width) if shape.norm_first else nn.Identity()
+        self.output = nn.Linear(shape.width, shape.target_vocabulary, bias=False)
+        if shape.tied_output:
+            self.output.weight = target_tokens.weight
+        initialise(self, seed)
+
+    def encode(self, source: Tensor, source_mask: Tensor) -> list[KeysValues]:
+        """Read the source; give the cross-attention keys and values of every decoder layer."""
+        states = self.source_embedding(source, start=0)  # (B, S, D)
+        for layer in self.encoder:
+            states = layer(states, attend_to(source_mask))
+        states = self.encoder_norm(states)
+        return [layer.cross.keys_values(states) for layer in self.decoder]  # (B, H, S, d) each
+
+    def decode(
+        self, target: Tensor, source: list[KeysValues], source_mask: Tensor, past: list[KeysValues] | None = None
+    ) -> Decoded:
+        """Continue a target of any length from a past of any length, empty included."""
+        past = past or self.empty_past(len(target))
+        length = past[0].keys.shape[2]
+        states = self.target_embedding(target, start=length)  # (B, T, D)
+        causal = causal_mask(past=length, new=target.shape[1], device=target.device)
+        present, cross_weights = [], []
+        for layer, layer_past, layer_source in zip(self.decoder, past, source, strict=True):
+            states, kept, weights = layer(states, layer_past, causal, layer_source, attend_to(source_mask))
+            present.append(kept)
+            cross_weights.append(weights)
+        return Decoded(self.output(self.decoder_norm(states)), present, cross_weights)
+
+    def forward(self, source: Tensor, source_mask: Tensor, target: Tensor) -> Tensor:
+        """Logits of every next token under teacher forcing."""
+        return self.decode(target, self.encode(source, source_mask), source_mask).logits  # (B, T, V)
+
+    def empty_past(self, batch: int) -> list[KeysValues]:
+        weight = self.output.weight
+        empty = weight.new_empty(batch, self.shape.heads, 0, self.shape.head_width)
+        return [KeysValues(empty, empty)] * self.shape.decoder_layers
+
+
+def attend_to(mask: Tensor) -> Tensor:
+    """Spread a padding mask over heads and queries."""
+    return mask[:, None, None, :]  # (B, 1, 1, S)
+
+
+def causal_mask(*, past: int, new: int, device: torch.device) -> Tensor:
+    """Each new position may look at the past, at itself and at new ones before it."""
+    positions = torch.arange(past + new, device=device)
+    return positions[None, :] <= positions[past:, None]  # (T, P + T)
+
+
+def sinusoids(shape: Architecture) -> Tensor:
+    """Waves of growing length, sine and cosine of each; computed in double precision."""
+    waves = torch.arange(0, shape.width, 2, dtype=torch.float64) / shape.width
+    positions = torch.arange(shape.max_positions, dtype=torch.float64)
+    angles = positions[:, None] * 10_000.0**-waves  # (positions, D / 2)
+    if shape.positions == "sinusoidal_halves":
+        return torch.cat([angles.sin(), angles.cos()], dim=1).float()
+    return torch.stack([angles.sin(), angles.cos()], dim=2).flatten(1).float()
+
+
+def initialise(model: Transformer, seed: int) -> None:
+    """Give every parameter its first value; the same seed gives the same model."""
+    random = torch.Generator().manual_seed(seed)
+    for name, parameter in model.named_parameters():
+        if name.endswith("tokens.weight") or name == "output.weight":
+            nn.init.normal_(parameter, std=model.shape.width**-0.5, generator=random)
+        elif name.endswith("positions"):
+            nn.init.normal_(parameter, std=0.02, generator=random)
+        elif parameter.dim() == 2:
+            nn.init.xavier_uniform_(parameter, generator=random)
+        else:
+            nn.init.constant_(parameter, 1.0 if name.endswith("norm.weight") else 0.0)
+
+
+def _append(past: KeysValues, new: KeysValues) -> KeysValues:
+    return KeysValues(torch.cat([past.keys, new.keys], dim=2), torch.cat([past.values, new.values], dim=2))

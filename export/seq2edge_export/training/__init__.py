@@ -1,0 +1,1 @@
+"""A small reference trainer for encoder-decoder Transformers."""

@@ -1,0 +1,73 @@
+"""Loss and BLEU on the dev set; needs torch and sacrebleu."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from seq2edge.search import greedy
+from seq2edge.tokenizer import Tokenizer
+from seq2edge.tokens import SpecialTokens
+from torch.nn import functional
+
+from seq2edge_export.model import Transformer
+from seq2edge_export.torch_step import TorchStep
+from seq2edge_export.training.batches import Batch, Encoded, lengths_of, make_batch, mask_of, pad_rows, plan_in_order
+
+BATCH_TOKENS = 4096
+
+
+@dataclass(frozen=True)
+class DevSet:
+    """Sentences to measure on."""
+
+    encoded: list[Encoded]
+    references: list[str]
+    tokenizer: Tokenizer
+    tokens: SpecialTokens
+
+
+@torch.inference_mode()
+def dev_loss(model: Transformer, dev: DevSet) -> float:
+    """Mean cross-entropy of a target token in nats, without label smoothing."""
+    device = next(model.parameters()).device
+    total, count = 0.0, 0
+    for rows in plan_in_order(lengths_of(dev.encoded), batch_tokens=BATCH_TOKENS):
+        batch = make_batch([dev.encoded[row] for row in rows], pad=dev.tokens.pad, start=dev.tokens.bos)
+        total += float(summed_loss(model, batch.to(device), pad=dev.tokens.pad, label_smoothing=0.0))
+        count += int((batch.target_output != dev.tokens.pad).sum())
+    return total / count
+
+
+def dev_bleu(model: Transformer, dev: DevSet) -> float:
+    """sacreBLEU (13a, cased) of greedy search."""
+    from sacrebleu.metrics import BLEU
+
+    return float(BLEU().corpus_score(translate(model, dev), [dev.references]).score)
+
+
+def translate(model: Transformer, dev: DevSet) -> list[str]:
+    """Greedy translations in the order of the dev set."""
+    device = next(model.parameters()).device
+    output: list[list[int]] = [[]] * len(dev.encoded)
+    for rows in plan_in_order(lengths_of(dev.encoded), batch_tokens=BATCH_TOKENS):
+        sources = [dev.encoded[row][0] for row in rows]
+        step = TorchStep(model, pad_rows(sources, dev.tokens.pad).to(device), mask_of(sources).to(device))
+        longest = 2 * max(map(len, sources)) + 10  # an untrained model never ends by itself
+        start = np.full(len(rows), dev.tokens.bos)
+        limit = min(longest, model.shape.max_positions)
+        found = greedy(step, start, eos=dev.tokens.eos, max_new_tokens=limit)
+        for row, ids in zip(rows, found, strict=True):
+            output[row] = ids
+    return dev.tokenizer.decode(output)
+
+
+def summed_loss(model: Transformer, batch: Batch, *, pad: int, label_smoothing: float) -> torch.Tensor:
+    """Cross-entropy summed over the target tokens that are not padding."""
+    logits = model(batch.source, batch.source_mask, batch.target_input)  # (B, T, V)
+    return functional.cross_entropy(
+        logits.flatten(0, 1).float(),
+        batch.target_output.flatten(),
+        ignore_index=pad,
+        label_smoothing=label_smoothing,
+        reduction="sum",
+    )

@@ -1,0 +1,1 @@
+"""seq2edge's graph layer: shaping ONNX graphs without PyTorch."""

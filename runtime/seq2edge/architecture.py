@@ -1,0 +1,96 @@
+"""The shape of an encoder-decoder Transformer, and what it costs; needs nothing."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+Activation = Literal["relu", "gelu", "silu"]
+Positions = Literal["sinusoidal", "sinusoidal_halves", "learned"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Architecture:
+    """All that decides the names, shapes and mathematics of a model's tensors."""
+
+    source_vocabulary: int
+    target_vocabulary: int
+    width: int
+    heads: int
+    encoder_layers: int
+    decoder_layers: int
+    feed_forward: int
+    activation: Activation = "relu"
+    gated: bool = False  # feed-forward as output(activation(gate(x)) * inner(x))
+    norm_first: bool = True  # norm before each sublayer and once at the end, or after each
+    positions: Positions = "sinusoidal"  # sin and cos interleaved, or all sin before all cos
+    max_positions: int = 512
+    joint_vocabulary: bool = True  # source and target share one embedding
+    tied_output: bool = True  # the output projection is the target embedding
+
+    def __post_init__(self) -> None:
+        for name in ("source_vocabulary", "target_vocabulary", "width", "heads", "feed_forward", "max_positions"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} is {getattr(self, name)}, but must be at least 1")
+        if self.encoder_layers < 1 or self.decoder_layers < 1:
+            raise ValueError("encoder_layers and decoder_layers must be at least 1")
+        if self.width % self.heads:
+            raise ValueError(f"width {self.width} cannot be divided among {self.heads} heads")
+        if self.positions != "learned" and self.width % 2:
+            raise ValueError(f"sinusoidal positions need an even width, not {self.width}")
+        if self.joint_vocabulary and self.source_vocabulary != self.target_vocabulary:
+            raise ValueError("a joint vocabulary needs source_vocabulary and target_vocabulary to be equal")
+
+    @property
+    def head_width(self) -> int:
+        return self.width // self.heads
+
+
+def count_parameters(shape: Architecture) -> int:
+    """Count the trained numbers by the textbook formulas."""
+    attention = 4 * (shape.width**2 + shape.width)
+    feed_forward = _feed_forward_weights(shape) + _feed_forward_biases(shape)
+    norm = 2 * shape.width
+    encoder = shape.encoder_layers * (attention + feed_forward + 2 * norm)
+    decoder = shape.decoder_layers * (2 * attention + feed_forward + 3 * norm)
+    final_norms = 2 * norm if shape.norm_first else 0
+    return encoder + decoder + final_norms + _table_rows(shape) * shape.width
+
+
+def cost_per_source_token(shape: Architecture, *, source_length: int) -> int:
+    """Floating-point operations to encode one token, with its cross-attention keys and values."""
+    products = 4 * shape.width**2 + _feed_forward_weights(shape) + 2 * source_length * shape.width
+    cross_keys_values = 2 * shape.width**2
+    return 2 * (shape.encoder_layers * products + shape.decoder_layers * cross_keys_values)
+
+
+def cost_per_target_token(shape: Architecture, *, source_length: int, target_length: int) -> int:
+    """Floating-point operations to decode one token when ``target_length`` tokens are in the cache."""
+    self_attention = 4 * shape.width**2 + 2 * target_length * shape.width
+    cross_attention = 2 * shape.width**2 + 2 * source_length * shape.width
+    layer = self_attention + cross_attention + _feed_forward_weights(shape)
+    return 2 * (shape.decoder_layers * layer + shape.width * shape.target_vocabulary)
+
+
+def cache_bytes(shape: Architecture, *, source_length: int, target_length: int, bytes_per_number: int = 4) -> int:
+    """Memory that one sentence's keys and values take, cross and self."""
+    positions = source_length + target_length
+    return 2 * shape.decoder_layers * positions * shape.width * bytes_per_number
+
+
+def _feed_forward_weights(shape: Architecture) -> int:
+    return (3 if shape.gated else 2) * shape.width * shape.feed_forward
+
+
+def _feed_forward_biases(shape: Architecture) -> int:
+    return (2 if shape.gated else 1) * shape.feed_forward + shape.width
+
+
+def _table_rows(shape: Architecture) -> int:
+    """Rows of ``width`` numbers in embeddings, output projection and learned positions."""
+    rows = shape.target_vocabulary
+    if not shape.joint_vocabulary:
+        rows += shape.source_vocabulary
+    if not shape.tied_output:
+        rows += shape.target_vocabulary
+    if shape.positions == "learned":
+        rows += 2 * shape.max_positions
+    return rows

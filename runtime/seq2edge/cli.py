@@ -1,0 +1,83 @@
+"""The ``seq2edge`` command: a table of commands, each loaded only when it is called; needs click."""
+
+import importlib
+import sys
+from dataclasses import dataclass
+
+import click
+
+from seq2edge import __version__
+from seq2edge.errors import MissingExtraError, Seq2EdgeError
+
+
+@dataclass(frozen=True)
+class Entry:
+    """Where a command lives and what ``--help`` says of it, so that help need not load it."""
+
+    module: str
+    summary: str
+
+
+COMMANDS = {
+    "translate": Entry("seq2edge.commands.translate", "Translate text with a bundle."),
+    "inspect": Entry("seq2edge.commands.inspect", "Show what a bundle or checkpoint holds and costs."),
+    "export": Entry("seq2edge_export.commands.export", "Turn a checkpoint into a bundle."),
+    "train": Entry("seq2edge_export.commands.train", "Train a small translation model."),
+}
+
+# Which extra brings a package that a command may miss.
+EXTRAS = {
+    "onnxruntime": "cpu",
+    "torch": "export",
+    "safetensors": "export",
+    "sacrebleu": "export",
+    "rich": "export",
+    "matplotlib": "export",
+    "onnx": "export",
+    "onnx_ir": "export",
+    "onnxscript": "export",
+}
+
+
+class CommandTable(click.Group):
+    """A group that knows its commands by name and loads one when it is wanted."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        command: click.Command = importlib.import_module(COMMANDS[cmd_name].module).command
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, entry.summary) for name, entry in COMMANDS.items()])
+
+    def invoke(self, ctx: click.Context) -> object:
+        """Turn our errors, and packages that are missing, into one sentence and exit code 2."""
+        try:
+            return super().invoke(ctx)
+        except Seq2EdgeError as error:
+            raise _refusal(str(error)) from None
+        except ModuleNotFoundError as error:
+            package = (error.name or "").split(".")[0]
+            if package not in EXTRAS:
+                raise
+            raise _refusal(str(MissingExtraError(package, EXTRAS[package]))) from None
+
+
+@click.group(cls=CommandTable, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="seq2edge")
+def main() -> None:
+    """Take a PyTorch-trained encoder-decoder Transformer to any machine."""
+    for stream in (sys.stdout, sys.stderr):  # text is UTF-8 here, whatever the locale says
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(encoding="utf-8")
+
+
+def _refusal(sentence: str) -> click.ClickException:
+    refusal = click.ClickException(sentence)
+    refusal.exit_code = 2
+    return refusal

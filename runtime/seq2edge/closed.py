@@ -1,0 +1,87 @@
+"""Read frozen dataclasses from JSON objects, where a key too many is an error; needs nothing."""
+
+import types
+from collections.abc import Mapping
+from dataclasses import MISSING, fields, is_dataclass
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+
+T = TypeVar("T")
+
+
+class ClosedError(ValueError):
+    """The object does not fit the dataclass; the text names every key that is wrong."""
+
+
+def read_closed(cls: type[T], value: object, *, where: str) -> T:
+    """Build ``cls`` from a JSON object and name everything that does not fit in one error."""
+    problems: list[str] = []
+    result = _read_object(cls, value, where, problems)
+    if problems:
+        raise ClosedError("; ".join(problems))
+    return result
+
+
+def _read_object(cls: type[T], value: object, where: str, problems: list[str]) -> T:
+    if not isinstance(value, Mapping):
+        problems.append(f"{where} should be an object, not {type(value).__name__}")
+        return None  # type: ignore[return-value]
+    hints = get_type_hints(cls)
+    known = {field.name: field for field in fields(cls)}  # type: ignore[arg-type]
+    problems += [f"{where} has the unknown key {key!r}" for key in value if key not in known]
+    found: dict[str, Any] = {}
+    for name, field in known.items():
+        if name in value:
+            found[name] = _read_value(hints[name], value[name], f"{where}.{name}", problems)
+        elif field.default is MISSING and field.default_factory is MISSING:
+            problems.append(f"{where} lacks the key {name!r}")
+    if problems:
+        return None  # type: ignore[return-value]
+    try:
+        return cls(**found)
+    except ValueError as error:
+        problems.append(f"{where}: {error}")
+        return None  # type: ignore[return-value]
+
+
+def _read_value(hint: Any, value: Any, where: str, problems: list[str]) -> Any:
+    """Check one value against its annotation; JSON arrays become tuples."""
+    origin, arguments = get_origin(hint), get_args(hint)
+    if is_dataclass(hint):
+        return _read_object(hint, value, where, problems)  # type: ignore[arg-type]
+    if origin in (Union, types.UnionType):
+        return _read_union(arguments, value, where, problems)
+    if origin is tuple and isinstance(value, list | tuple):
+        return tuple(_read_value(arguments[0], item, where, problems) for item in value)
+    if origin is dict and isinstance(value, Mapping):
+        return {str(key): _read_value(arguments[1], item, f"{where}.{key}", problems) for key, item in value.items()}
+    if origin is Literal and value in arguments and type(value) in map(type, arguments):
+        return value
+    if origin is None and _fits(hint, value):
+        return float(value) if hint is float else value
+    problems.append(f"{where} is {value!r}, which is not {_describe(hint)}")
+    return None
+
+
+def _read_union(choices: tuple[Any, ...], value: Any, where: str, problems: list[str]) -> Any:
+    for choice in choices:
+        attempt: list[str] = []
+        result = None if choice is type(None) and value is None else _read_value(choice, value, where, attempt)
+        if not attempt:
+            return result
+    wanted = " or ".join(_describe(choice) for choice in choices)
+    problems.append(f"{where} is {value!r}, which is not {wanted}")
+    return None
+
+
+def _fits(hint: Any, value: Any) -> bool:
+    if isinstance(value, bool):  # a bool is an int in Python, but not in JSON
+        return hint is bool
+    return isinstance(value, (int, float) if hint is float else hint)
+
+
+def _describe(hint: Any) -> str:
+    if get_origin(hint) is Literal:
+        return "one of " + ", ".join(map(repr, get_args(hint)))
+    if hint is type(None):
+        return "null"
+    return getattr(hint, "__name__", str(hint))

@@ -1,0 +1,40 @@
+"""Every error that seq2edge raises on purpose; needs nothing.
+
+::
+
+    Seq2EdgeError                 one sentence: what was found, what was wanted, what to do
+    ├── UsageError                wrong arguments or options
+    ├── DataError                 text, training pairs or a dictionary file that cannot be used
+    ├── CheckpointError           a checkpoint that is missing, broken or not supported
+    ├── BundleError               a bundle that is missing, broken or not supported
+    └── MissingExtraError         an optional dependency is not installed
+"""
+
+
+class Seq2EdgeError(Exception):
+    """Root of the tree; its text is one sentence for the user."""
+
+
+class UsageError(Seq2EdgeError):
+    """The caller asked for something that does not exist or does not fit together."""
+
+
+class DataError(Seq2EdgeError):
+    """Text, training pairs or dictionary files that cannot be used."""
+
+
+class CheckpointError(Seq2EdgeError):
+    """A checkpoint folder that is missing, broken or not supported."""
+
+
+class BundleError(Seq2EdgeError):
+    """A bundle folder that is missing, broken or not supported."""
+
+
+class MissingExtraError(Seq2EdgeError):
+    """A package that only an extra brings is not installed."""
+
+    def __init__(self, package: str, extra: str) -> None:
+        super().__init__(
+            f"this needs {package}, which is not installed: run  pip install 'seq2edge[{extra}]'"
+        )
