@@ -45,6 +45,8 @@ class CheckpointConfig:
     target_tokenizer: str
     source_language: str
     target_language: str
+    license: str = ""
+    attribution: str = ""
 
     def __post_init__(self) -> None:
         if self.format_version != FORMAT_VERSION:

@@ -1,7 +1,7 @@
 """The encoder-decoder Transformer of "Attention Is All You Need", readable in one sitting; needs torch.
 
-Shapes at line ends: B sentences, S source tokens, T target tokens, P tokens already in the cache,
-H heads, d numbers a head, D = H * d the width, V the target vocabulary.
+Shapes at line ends: B sentences, R rows of the search (one a sentence, or as many as it has beams), S source tokens,
+T target tokens, P tokens already in the cache, H heads, d numbers a head, D = H * d the width, V the target vocabulary.
 """
 
 import math
@@ -25,9 +25,9 @@ class KeysValues(NamedTuple):
 class Decoded(NamedTuple):
     """What a decoder call gives back."""
 
-    logits: Tensor  # (B, T, V)
-    present: list[KeysValues]  # one a layer, (B, H, P + T, d)
-    cross_weights: list[Tensor]  # one a layer, (B, H, T, S): where each target token looked
+    states: Tensor  # (R, T, D), ready for the output projection
+    present: list[KeysValues]  # one a layer, (R, H, P + T, d)
+    cross_weights: list[Tensor]  # one a layer, (R, H, T, S): where each target token looked
 
 
 class Attention(nn.Module):
@@ -124,15 +124,23 @@ class DecoderLayer(nn.Module):
         inside = self.attention_residual.enter(states)
         present = _append(past, self.attention.keys_values(inside))
         update, _ = self.attention(inside, present, causal_mask)
-        states = self.attention_residual.leave(states, update)  # (B, T, D)
+        states = self.attention_residual.leave(states, update)  # (R, T, D)
 
         inside = self.cross_residual.enter(states)
-        update, weights = self.cross(inside, source, source_mask)
-        states = self.cross_residual.leave(states, update)  # (B, T, D)
+        update, weights = self._look_at_source(inside, source, source_mask)
+        states = self.cross_residual.leave(states, update)  # (R, T, D)
 
         inside = self.feed_forward_residual.enter(states)
         states = self.feed_forward_residual.leave(states, self.feed_forward(inside))
         return states, present, weights
+
+    def _look_at_source(self, states: Tensor, source: KeysValues, mask: Tensor) -> tuple[Tensor, Tensor]:
+        """Cross-attention in which the rows of one sentence share its keys and values: they count as more queries."""
+        rows, length, _ = states.shape
+        folded = states.reshape(source.keys.shape[0], -1, states.shape[2])  # (B, R / B * T, D)
+        update, weights = self.cross(folded, source, mask)
+        weights = weights.unflatten(2, (-1, length)).transpose(1, 2).flatten(0, 1)  # (R, H, T, S)
+        return update.reshape(rows, length, -1), weights
 
 
 class Embedding(nn.Module):
@@ -185,21 +193,25 @@ class Transformer(nn.Module):
     def decode(
         self, target: Tensor, source: list[KeysValues], source_mask: Tensor, past: list[KeysValues] | None = None
     ) -> Decoded:
-        """Continue a target of any length from a past of any length, empty included."""
-        past = past or self.empty_past(len(target))
+        """Continue targets of any length (R, T) from a past of any length, empty included.
+
+        The rows are ordered by sentence: with beams, each sentence of ``source`` has the same number of them.
+        """
+        past = past or self.empty_past(target.shape[0])
         length = past[0].keys.shape[2]
-        states = self.target_embedding(target, start=length)  # (B, T, D)
+        states = self.target_embedding(target, start=length)  # (R, T, D)
         causal = causal_mask(past=length, new=target.shape[1], device=target.device)
         present, cross_weights = [], []
         for layer, layer_past, layer_source in zip(self.decoder, past, source, strict=True):
             states, kept, weights = layer(states, layer_past, causal, layer_source, attend_to(source_mask))
             present.append(kept)
             cross_weights.append(weights)
-        return Decoded(self.output(self.decoder_norm(states)), present, cross_weights)
+        return Decoded(self.decoder_norm(states), present, cross_weights)
 
     def forward(self, source: Tensor, source_mask: Tensor, target: Tensor) -> Tensor:
         """Logits of every next token under teacher forcing."""
-        return self.decode(target, self.encode(source, source_mask), source_mask).logits  # (B, T, V)
+        decoded = self.decode(target, self.encode(source, source_mask), source_mask)
+        return self.output(decoded.states)  # (B, T, V)
 
     def empty_past(self, batch: int) -> list[KeysValues]:
         weight = self.output.weight

@@ -1,0 +1,81 @@
+"""Turn a checkpoint into a bundle; needs torch, onnxscript and onnx-ir."""
+
+import shutil
+from collections.abc import Callable
+from importlib.metadata import version
+from pathlib import Path
+
+import onnx_ir as ir
+from seq2edge import __version__, bundle, names
+from seq2edge.architecture import count_parameters
+from seq2edge.bundle import Bundle, FileEntry, Languages, Manifest, Precision, Rights, TokenizerFiles, load_bundle
+from seq2edge.errors import UsageError
+from seq2edge.files import new_folder
+from seq2edge_graphs.manifest import describe_files, write_manifest
+from seq2edge_graphs.store import store_fp16, store_int8
+from seq2edge_graphs.strip import strip
+from seq2edge_graphs.weights import save_sharing_weights
+
+from seq2edge_export.checkpoint import Checkpoint, load_checkpoint
+from seq2edge_export.trace import OPSET, trace_decoder, trace_encoder
+
+TOOLS = ("torch", "onnx", "onnxscript", "onnx-ir")
+STORES: dict[Precision, Callable[[ir.Model], None]] = {
+    "fp32": lambda model: None,
+    "fp16": store_fp16,
+    "int8": store_int8,
+}
+
+
+def export_bundle(
+    source: Path, target: Path, *, precision: Precision, force: bool = False, say: Callable[[str], None] = lambda _: None
+) -> Bundle:
+    """Write the bundle of a checkpoint; it appears only when it is complete."""
+    if target.exists() and not force:
+        raise UsageError(f"{target} exists already; give --force to replace it")
+    say("reading the checkpoint")
+    checkpoint = load_checkpoint(source)
+    with new_folder(target, replace=force) as folder:
+        _write_graphs(checkpoint, folder, precision, say)
+        _copy_tokenizer(checkpoint, folder)
+        say("writing the manifest")
+        write_manifest(folder, _manifest(checkpoint, precision, describe_files(folder)))
+    return load_bundle(target)
+
+
+def _write_graphs(checkpoint: Checkpoint, folder: Path, precision: Precision, say: Callable[[str], None]) -> None:
+    say("tracing the encoder")
+    encoder = trace_encoder(checkpoint.model)
+    say("tracing the decoder")
+    decoder = trace_decoder(checkpoint.model)
+    say(f"writing the weights in {precision}")
+    graphs = {folder / names.ENCODER: encoder, folder / names.DECODER: decoder}
+    for model in graphs.values():
+        strip(model)
+        STORES[precision](model)
+    save_sharing_weights(graphs, folder / names.WEIGHTS)
+
+
+def _copy_tokenizer(checkpoint: Checkpoint, folder: Path) -> None:
+    for name in {checkpoint.config.source_tokenizer, checkpoint.config.target_tokenizer}:
+        shutil.copyfile(checkpoint.folder / name, folder / name)
+
+
+def _manifest(checkpoint: Checkpoint, precision: Precision, files: dict[str, FileEntry]) -> Manifest:
+    config = checkpoint.config
+    return Manifest(
+        format_version=bundle.FORMAT_VERSION,
+        family="seq2edge",
+        architecture=config.architecture,
+        parameters=count_parameters(config.architecture),
+        tokens=config.tokens,
+        tokenizer=TokenizerFiles(source=config.source_tokenizer, target=config.target_tokenizer),
+        languages=Languages(source=config.source_language, target=config.target_language),
+        precision=precision,
+        dialect="portable",
+        opset=OPSET,
+        generation=checkpoint.generation,
+        rights=Rights(license=config.license, attribution=config.attribution),
+        tools={"seq2edge": __version__, **{name: version(name).split("+")[0] for name in TOOLS}},
+        files=files,
+    )

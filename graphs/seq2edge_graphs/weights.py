@@ -1,0 +1,41 @@
+"""Write graphs so that every tensor is on disk once, in one file that they share; needs onnx-ir."""
+
+import hashlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import BinaryIO
+
+import onnx_ir as ir
+
+ALIGNMENT = 64  # a cache line, so that a memory-mapped tensor can be used where it lies
+INLINE_BYTES = 256  # smaller tensors (shapes, axes, scalars) stay in the graph, where shape inference sees them
+
+
+def save_sharing_weights(graphs: Mapping[Path, ir.Model], weights: Path) -> None:
+    """Write each graph to its path, and the large tensors of all of them to ``weights``.
+
+    Tensors of equal type, shape and content are one tensor, whatever their names and graphs.
+    """
+    with weights.open("wb") as file:
+        places: dict[bytes, tuple[int, int]] = {}
+        for model in graphs.values():
+            for value in model.graph.initializers.values():
+                _move(value, file, places, weights)
+    for path, model in graphs.items():
+        ir.save(model, path)
+
+
+def _move(value: ir.Value, file: BinaryIO, places: dict[bytes, tuple[int, int]], weights: Path) -> None:
+    tensor = value.const_value
+    if tensor is None or tensor.nbytes < INLINE_BYTES:
+        return
+    content = tensor.tobytes()
+    key = hashlib.sha256(content).digest()
+    if key not in places:
+        file.write(b"\0" * (-file.tell() % ALIGNMENT))
+        places[key] = file.tell(), len(content)
+        file.write(content)
+    offset, length = places[key]
+    value.const_value = ir.ExternalTensor(
+        weights.name, offset, length, tensor.dtype, shape=tensor.shape, name=str(value.name), base_dir=weights.parent
+    )

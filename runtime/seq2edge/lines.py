@@ -1,0 +1,48 @@
+"""Lines of UTF-8 text in and out; needs click."""
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO
+
+import click
+
+from seq2edge.errors import DataError
+from seq2edge.files import replaced_file
+
+
+def read_lines(path: Path | None) -> Iterator[str]:
+    """Lines of a file, or of standard input, without their ends; only a newline ends a line."""
+    if path is None:
+        yield from _decode(sys.stdin.buffer, "standard input")
+        return
+    try:
+        file = path.open("rb")
+    except OSError as error:
+        raise DataError(f"{path} cannot be read: {error.strerror}") from None
+    with file:
+        yield from _decode(file, str(path))
+
+
+@contextmanager
+def written_lines(path: Path | None) -> Iterator[Callable[[str], None]]:
+    """Give a function that writes a line to a file, which appears when complete, or to standard output."""
+    if path is None:
+        yield click.echo
+        return
+    try:
+        with replaced_file(path) as new, new.open("w", encoding="utf-8", newline="\n") as file:
+            yield lambda line: print(line, file=file)  # noqa: T201
+            file.flush()
+    except OSError as error:
+        raise DataError(f"{path} cannot be written: {error.strerror}") from None
+
+
+def _decode(stream: BinaryIO, name: str) -> Iterator[str]:
+    for number, line in enumerate(stream, start=1):
+        try:
+            text = line.decode("utf-8-sig" if number == 1 else "utf-8")
+        except UnicodeDecodeError:
+            raise DataError(f"line {number} of {name} is not UTF-8") from None
+        yield text.removesuffix("\n").removesuffix("\r")

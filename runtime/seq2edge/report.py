@@ -1,0 +1,59 @@
+"""What ``seq2edge inspect`` says of a bundle; needs nothing."""
+
+from seq2edge.architecture import (
+    Architecture,
+    cache_bytes,
+    cost_per_source_token,
+    cost_per_target_token,
+    count_parameters,
+)
+from seq2edge.bundle import Bundle
+
+Rows = list[tuple[str, str]]
+
+
+def describe_bundle(bundle: Bundle, *, source_length: int, target_length: int) -> Rows:
+    """Name and value of everything worth knowing."""
+    manifest = bundle.manifest
+    size = bundle.size
+    return [
+        ("bundle", str(bundle.folder)),
+        ("family", manifest.family),
+        ("languages", f"{manifest.languages.source or '?'} → {manifest.languages.target or '?'}"),
+        *describe_shape(manifest.architecture, source_length=source_length, target_length=target_length),
+        ("precision", manifest.precision),
+        ("dialect", f"{manifest.dialect}, opset {manifest.opset}"),
+        ("size", f"{size / 1e6:.2f} MB, {size / manifest.parameters:.3f} bytes a parameter"),
+        ("licence", manifest.rights.license or "not stated"),
+        ("attribution", manifest.rights.attribution or "not stated"),
+        ("made with", ", ".join(f"{name} {version}" for name, version in manifest.tools.items())),
+    ]
+
+
+def describe_shape(shape: Architecture, *, source_length: int, target_length: int) -> Rows:
+    """What the model's shape says about it, and what a token costs."""
+    source_cost = cost_per_source_token(shape, source_length=source_length)
+    target_cost = cost_per_target_token(shape, source_length=source_length, target_length=target_length)
+    cache = cache_bytes(shape, source_length=source_length, target_length=target_length)
+    lengths = f"at {source_length} source and {target_length} target tokens"
+    return [
+        ("layers", f"{shape.encoder_layers} encoder, {shape.decoder_layers} decoder"),
+        ("width", f"{shape.width} in {shape.heads} heads, feed-forward {_feed_forward(shape)}"),
+        ("norm", "before each sublayer" if shape.norm_first else "after each sublayer"),
+        ("positions", f"{shape.positions}, at most {shape.max_positions}"),
+        ("vocabulary", _vocabulary(shape)),
+        ("parameters", f"{count_parameters(shape):,}"),
+        ("cost of a source token", f"{source_cost / 1e6:.2f} million operations {lengths}"),
+        ("cost of a target token", f"{target_cost / 1e6:.2f} million operations {lengths}"),
+        ("cache of a sentence", f"{cache / 1e6:.3f} MB {lengths}"),
+    ]
+
+
+def _feed_forward(shape: Architecture) -> str:
+    return f"{shape.feed_forward} ({'gated ' if shape.gated else ''}{shape.activation})"
+
+
+def _vocabulary(shape: Architecture) -> str:
+    if shape.joint_vocabulary:
+        return f"{shape.target_vocabulary:,} joint"
+    return f"{shape.source_vocabulary:,} source, {shape.target_vocabulary:,} target"

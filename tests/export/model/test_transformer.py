@@ -1,0 +1,230 @@
+"""The reference Transformer against torch.nn.Transformer, against itself step by step, and against the formulas."""
+
+import dataclasses
+import itertools
+
+import pytest
+import torch
+from seq2edge.architecture import Architecture, count_parameters
+from seq2edge_export.model import Attention, KeysValues, Transformer, sinusoids
+from torch import nn
+
+TINY = Architecture(
+    source_vocabulary=40,
+    target_vocabulary=40,
+    width=16,
+    heads=4,
+    encoder_layers=2,
+    decoder_layers=2,
+    feed_forward=24,
+    max_positions=32,
+)
+# float32 sums in another order: a few units in the last place of numbers around 1
+ROUNDING = {"atol": 2e-5, "rtol": 1e-5}
+SHAPES = [
+    dataclasses.replace(TINY, norm_first=norm_first, positions=positions, activation=activation, gated=gated)
+    for norm_first, (positions, activation, gated) in itertools.product(
+        (True, False),
+        (("sinusoidal", "relu", False), ("learned", "gelu", True), ("sinusoidal_halves", "silu", True)),
+    )
+]
+
+
+def model_of(shape: Architecture, seed: int = 3) -> Transformer:
+    """A model whose biases and norms are not the identity, so that forgetting one shows."""
+    model = Transformer(shape, seed=seed).eval()
+    random = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            if parameter.dim() == 1:
+                parameter.add_(torch.randn(parameter.shape, generator=random) * 0.1)
+    return model
+
+
+def sentences(count: int, length: int, *, seed: int = 5) -> torch.Tensor:
+    return torch.randint(4, 40, (count, length), generator=torch.Generator().manual_seed(seed))
+
+
+def padded_source() -> tuple[torch.Tensor, torch.Tensor]:
+    source = sentences(3, 7)
+    mask = torch.arange(7) < torch.tensor([7, 4, 1])[:, None]
+    return source * mask, mask
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=lambda s: f"{s.positions}-{s.activation}-first={s.norm_first}")
+@pytest.mark.parametrize("prefix", [1, 2, 5])
+def test_decoding_step_by_step_gives_the_logits_of_the_whole_prefix(shape: Architecture, prefix: int) -> None:
+    model = model_of(shape)
+    source, mask = padded_source()
+    target = sentences(3, 8, seed=6)
+    whole = model(source, mask, target)
+    cross = model.encode(source, mask)
+    first = model.decode(target[:, :prefix], cross, mask)
+    logits, past = [model.output(first.states)], first.present
+    for place in range(prefix, 8):
+        step = model.decode(target[:, place : place + 1], cross, mask, past)
+        logits.append(model.output(step.states))
+        past = step.present
+    torch.testing.assert_close(torch.cat(logits, dim=1), whole, **ROUNDING)
+
+
+@pytest.mark.parametrize("shape", SHAPES[::2], ids=lambda s: f"{s.positions}-first={s.norm_first}")
+def test_a_padded_sentence_gets_the_logits_it_gets_alone(shape: Architecture) -> None:
+    model = model_of(shape)
+    source, mask = padded_source()
+    target = sentences(3, 6, seed=7)
+    together = model(source, mask, target)
+    for row, length in enumerate((7, 4, 1)):
+        alone = model(source[row : row + 1, :length], mask[row : row + 1, :length], target[row : row + 1])
+        torch.testing.assert_close(together[row : row + 1], alone, **ROUNDING)
+
+
+def test_what_stands_in_the_padding_does_not_matter() -> None:
+    model = model_of(TINY)
+    source, mask = padded_source()
+    other = torch.where(mask, source, 39)
+    target = sentences(3, 6)
+    torch.testing.assert_close(model(source, mask, target), model(other, mask, target), rtol=0, atol=0)
+
+
+def test_a_later_target_token_does_not_change_earlier_logits() -> None:
+    model = model_of(TINY)
+    source, mask = padded_source()
+    target = sentences(3, 6)
+    changed = target.clone()
+    changed[:, 4:] = 4
+    before = model(source, mask, target)[:, :4]
+    torch.testing.assert_close(before, model(source, mask, changed)[:, :4], **ROUNDING)
+
+
+def test_the_beams_of_a_sentence_share_its_keys_and_values() -> None:
+    model = model_of(TINY)
+    source, mask = padded_source()
+    target = sentences(6, 5)  # two rows a sentence
+    cross = model.encode(source, mask)
+    shared = model.decode(target, cross, mask)
+    twice = [KeysValues(*(tensor.repeat_interleave(2, 0) for tensor in layer)) for layer in cross]
+    repeated = model.decode(target, twice, mask.repeat_interleave(2, 0))
+    torch.testing.assert_close(shared.states, repeated.states, **ROUNDING)
+    torch.testing.assert_close(shared.cross_weights, repeated.cross_weights, **ROUNDING)
+
+
+def test_attention_weights_are_a_distribution_over_the_tokens_that_are_there() -> None:
+    model = model_of(TINY)
+    source, mask = padded_source()
+    decoded = model.decode(sentences(3, 5), model.encode(source, mask), mask)
+    for weights in decoded.cross_weights:
+        assert weights.shape == (3, 4, 5, 7)
+        torch.testing.assert_close(weights.sum(dim=-1), torch.ones(3, 4, 5))
+        assert not weights.masked_select(~mask[:, None, None, :]).any()
+
+
+@pytest.mark.parametrize("norm_first", [True, False])
+@pytest.mark.parametrize("activation", ["relu", "gelu"])
+def test_it_computes_what_torch_nn_transformer_computes(norm_first: bool, activation: str) -> None:
+    shape = dataclasses.replace(TINY, norm_first=norm_first, activation=activation)
+    model = model_of(shape)
+    source, mask = padded_source()
+    target = sentences(3, 6)
+    peer = torch_transformer(model)
+    states = peer(
+        model.source_embedding(source, start=0),
+        model.target_embedding(target, start=0),
+        tgt_mask=nn.Transformer.generate_square_subsequent_mask(6).isinf(),
+        src_key_padding_mask=~mask,
+        memory_key_padding_mask=~mask,
+    )
+    torch.testing.assert_close(model(source, mask, target), model.output(states), **ROUNDING)
+
+
+def torch_transformer(model: Transformer) -> nn.Module:
+    """PyTorch's own Transformer with the same weights."""
+    shape = model.shape
+    common = {"activation": shape.activation, "batch_first": True, "norm_first": shape.norm_first, "dropout": 0.0}
+    sizes = (shape.width, shape.heads, shape.feed_forward)
+    norms = (nn.LayerNorm(shape.width), nn.LayerNorm(shape.width)) if shape.norm_first else (None, None)
+    encoder_layer, decoder_layer = (
+        kind(*sizes, **common) for kind in (nn.TransformerEncoderLayer, nn.TransformerDecoderLayer)
+    )
+    encoder = nn.TransformerEncoder(encoder_layer, shape.encoder_layers, norms[0], enable_nested_tensor=False)
+    decoder = nn.TransformerDecoder(decoder_layer, shape.decoder_layers, norms[1])
+    peer = nn.Transformer(*sizes[:2], custom_encoder=encoder, custom_decoder=decoder, batch_first=True)
+    for theirs, ours in zip(peer.encoder.layers, model.encoder, strict=True):
+        copy_attention(theirs.self_attn, ours.attention)
+        copy_pairs((theirs.norm1, ours.attention_residual.norm), (theirs.norm2, ours.feed_forward_residual.norm))
+        copy_pairs((theirs.linear1, ours.feed_forward.inner), (theirs.linear2, ours.feed_forward.output))
+    for theirs, ours in zip(peer.decoder.layers, model.decoder, strict=True):
+        copy_attention(theirs.self_attn, ours.attention)
+        copy_attention(theirs.multihead_attn, ours.cross)
+        copy_pairs((theirs.norm1, ours.attention_residual.norm), (theirs.norm2, ours.cross_residual.norm))
+        copy_pairs((theirs.norm3, ours.feed_forward_residual.norm))
+        copy_pairs((theirs.linear1, ours.feed_forward.inner), (theirs.linear2, ours.feed_forward.output))
+    if shape.norm_first:
+        copy_pairs((peer.encoder.norm, model.encoder_norm), (peer.decoder.norm, model.decoder_norm))
+    return peer.eval()
+
+
+def copy_pairs(*pairs: tuple[nn.Module, nn.Module]) -> None:
+    for theirs, ours in pairs:
+        theirs.load_state_dict(ours.state_dict())
+
+
+def copy_attention(theirs: nn.MultiheadAttention, ours: Attention) -> None:
+    parts = (ours.query, ours.key, ours.value)
+    with torch.no_grad():
+        theirs.in_proj_weight.copy_(torch.cat([part.weight for part in parts]))
+        theirs.in_proj_bias.copy_(torch.cat([part.bias for part in parts]))
+    copy_pairs((theirs.out_proj, ours.output))
+
+
+@pytest.mark.parametrize("tied", [True, False])
+@pytest.mark.parametrize("joint", [True, False])
+@pytest.mark.parametrize("shape", SHAPES, ids=lambda s: f"{s.positions}-{s.activation}-first={s.norm_first}")
+def test_the_formula_counts_what_counting_the_tensors_counts(shape: Architecture, joint: bool, tied: bool) -> None:
+    shape = dataclasses.replace(
+        shape, joint_vocabulary=joint, tied_output=tied, source_vocabulary=40 if joint else 50
+    )
+    counted = sum(parameter.numel() for parameter in Transformer(shape).parameters())
+    assert count_parameters(shape) == counted
+
+
+def test_the_textbook_base_model_has_its_textbook_size() -> None:
+    base = Architecture(
+        source_vocabulary=37000,
+        target_vocabulary=37000,
+        width=512,
+        heads=8,
+        encoder_layers=6,
+        decoder_layers=6,
+        feed_forward=2048,
+        norm_first=False,
+    )
+    assert round(count_parameters(base) / 1e6) == 63  # "65 million" in the paper, which rounds generously
+
+
+def test_the_same_seed_gives_the_same_model_and_another_seed_another() -> None:
+    first, same, other = Transformer(TINY, seed=1), Transformer(TINY, seed=1), Transformer(TINY, seed=2)
+    for name, parameter in first.named_parameters():
+        assert torch.equal(parameter, same.get_parameter(name))
+    assert not torch.equal(first.output.weight, other.output.weight)
+
+
+def test_positions_follow_the_paper() -> None:
+    table = sinusoids(TINY).double()
+    halves = sinusoids(dataclasses.replace(TINY, positions="sinusoidal_halves")).double()
+    for position, wave in ((0, 0), (1, 0), (7, 3), (31, 7)):
+        angle = torch.tensor(position / 10_000 ** (2 * wave / TINY.width), dtype=torch.float64)
+        assert table[position, 2 * wave] == pytest.approx(float(angle.sin()), abs=1e-7)
+        assert table[position, 2 * wave + 1] == pytest.approx(float(angle.cos()), abs=1e-7)
+        assert halves[position, wave] == table[position, 2 * wave]
+        assert halves[position, 8 + wave] == table[position, 2 * wave + 1]
+
+
+def test_dropout_changes_training_and_nothing_else() -> None:
+    model = Transformer(TINY, dropout=0.5)
+    source, mask = padded_source()
+    target = sentences(3, 6)
+    model.train()
+    assert not torch.equal(model(source, mask, target), model(source, mask, target))
+    model.eval()
+    assert torch.equal(model(source, mask, target), Transformer(TINY).eval()(source, mask, target))
