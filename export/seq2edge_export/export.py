@@ -8,7 +8,7 @@ from pathlib import Path
 import onnx_ir as ir
 from seq2edge import __version__, bundle, names
 from seq2edge.architecture import count_parameters
-from seq2edge.bundle import Bundle, FileEntry, Languages, Manifest, Precision, Rights, TokenizerFiles, load_bundle
+from seq2edge.bundle import Bundle, Dialect, FileEntry, Languages, Manifest, Precision, Rights, TokenizerFiles, load_bundle
 from seq2edge.errors import UsageError
 from seq2edge.files import new_folder
 from seq2edge_graphs.manifest import describe_files, write_manifest
@@ -28,7 +28,13 @@ STORES: dict[Precision, Callable[[ir.Model], None]] = {
 
 
 def export_bundle(
-    source: Path, target: Path, *, precision: Precision, force: bool = False, say: Callable[[str], None] = lambda _: None
+    source: Path,
+    target: Path,
+    *,
+    precision: Precision = "fp32",
+    dialect: Dialect = "ort",
+    force: bool = False,
+    say: Callable[[str], None] = lambda _: None,
 ) -> Bundle:
     """Write the bundle of a checkpoint; it appears only when it is complete."""
     if target.exists() and not force:
@@ -36,18 +42,20 @@ def export_bundle(
     say("reading the checkpoint")
     checkpoint = load_checkpoint(source)
     with new_folder(target, replace=force) as folder:
-        _write_graphs(checkpoint, folder, precision, say)
+        _write_graphs(checkpoint, folder, precision, dialect, say)
         _copy_tokenizer(checkpoint, folder)
         say("writing the manifest")
-        write_manifest(folder, _manifest(checkpoint, precision, describe_files(folder)))
+        write_manifest(folder, _manifest(checkpoint, precision, dialect, describe_files(folder)))
     return load_bundle(target)
 
 
-def _write_graphs(checkpoint: Checkpoint, folder: Path, precision: Precision, say: Callable[[str], None]) -> None:
+def _write_graphs(
+    checkpoint: Checkpoint, folder: Path, precision: Precision, dialect: Dialect, say: Callable[[str], None]
+) -> None:
     say("tracing the encoder")
-    encoder = trace_encoder(checkpoint.model)
+    encoder = trace_encoder(checkpoint.model, dialect)
     say("tracing the decoder")
-    decoder = trace_decoder(checkpoint.model)
+    decoder = trace_decoder(checkpoint.model, dialect)
     say(f"writing the weights in {precision}")
     graphs = {folder / names.ENCODER: encoder, folder / names.DECODER: decoder}
     for model in graphs.values():
@@ -61,7 +69,9 @@ def _copy_tokenizer(checkpoint: Checkpoint, folder: Path) -> None:
         shutil.copyfile(checkpoint.folder / name, folder / name)
 
 
-def _manifest(checkpoint: Checkpoint, precision: Precision, files: dict[str, FileEntry]) -> Manifest:
+def _manifest(
+    checkpoint: Checkpoint, precision: Precision, dialect: Dialect, files: dict[str, FileEntry]
+) -> Manifest:
     config = checkpoint.config
     return Manifest(
         format_version=bundle.FORMAT_VERSION,
@@ -72,7 +82,7 @@ def _manifest(checkpoint: Checkpoint, precision: Precision, files: dict[str, Fil
         tokenizer=TokenizerFiles(source=config.source_tokenizer, target=config.target_tokenizer),
         languages=Languages(source=config.source_language, target=config.target_language),
         precision=precision,
-        dialect="portable",
+        dialect=dialect,
         opset=OPSET,
         generation=checkpoint.generation,
         rights=Rights(license=config.license, attribution=config.attribution),

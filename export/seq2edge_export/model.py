@@ -12,6 +12,8 @@ from seq2edge.architecture import Architecture
 from torch import Tensor, nn
 from torch.nn import functional
 
+from seq2edge_export import fused
+
 ACTIVATIONS = {"relu": functional.relu, "gelu": functional.gelu, "silu": functional.silu}
 
 
@@ -27,7 +29,6 @@ class Decoded(NamedTuple):
 
     states: Tensor  # (R, T, D), ready for the output projection
     present: list[KeysValues]  # one a layer, (R, H, P + T, d)
-    cross_weights: list[Tensor]  # one a layer, (R, H, T, S): where each target token looked
 
 
 class Attention(nn.Module):
@@ -45,14 +46,17 @@ class Attention(nn.Module):
     def keys_values(self, states: Tensor) -> KeysValues:
         return KeysValues(self._split(self.key(states)), self._split(self.value(states)))
 
-    def forward(self, states: Tensor, seen: KeysValues, mask: Tensor) -> tuple[Tensor, Tensor]:
-        """Let ``states`` look at ``seen`` where ``mask`` is true; give the result and the weights."""
-        queries = self._split(self.query(states) * self.scale)  # (B, H, T, d)
-        scores = queries @ seen.keys.transpose(2, 3)  # (B, H, T, S)
-        scores = scores.masked_fill(~mask, torch.finfo(scores.dtype).min)
-        weights = scores.softmax(dim=-1)  # (B, H, T, S)
+    def forward(self, states: Tensor, seen: KeysValues, mask: Tensor, watch: list[Tensor] | None = None) -> Tensor:
+        """Let ``states`` look at ``seen`` where ``mask`` is true; ``watch`` collects how much they look at each."""
+        queries = self.query(states) * self.scale  # (B, T, D)
+        if fused.wanted():
+            return self.output(fused.attention(queries, seen.keys, seen.values, mask, heads=self.heads))
+        scores = self._split(queries) @ seen.keys.transpose(2, 3)  # (B, H, T, S)
+        weights = scores.masked_fill(~mask, torch.finfo(scores.dtype).min).softmax(dim=-1)  # (B, H, T, S)
+        if watch is not None:
+            watch.append(weights)
         mixed = (weights @ seen.values).transpose(1, 2).flatten(2)  # (B, T, D)
-        return self.output(mixed), weights
+        return self.output(mixed)
 
     def _split(self, states: Tensor) -> Tensor:
         return states.unflatten(2, (self.heads, -1)).transpose(1, 2)  # (B, H, T, d)
@@ -101,7 +105,7 @@ class EncoderLayer(nn.Module):
 
     def forward(self, states: Tensor, mask: Tensor) -> Tensor:  # (B, S, D), (B, 1, 1, S)
         inside = self.attention_residual.enter(states)
-        update, _ = self.attention(inside, self.attention.keys_values(inside), mask)
+        update = self.attention(inside, self.attention.keys_values(inside), mask)
         states = self.attention_residual.leave(states, update)
 
         inside = self.feed_forward_residual.enter(states)
@@ -119,28 +123,26 @@ class DecoderLayer(nn.Module):
         self.feed_forward_residual = Residual(shape, dropout)
 
     def forward(
-        self, states: Tensor, past: KeysValues, causal_mask: Tensor, source: KeysValues, source_mask: Tensor
-    ) -> tuple[Tensor, KeysValues, Tensor]:
+        self,
+        states: Tensor,
+        past: KeysValues,
+        causal_mask: Tensor,
+        source: KeysValues,
+        source_mask: Tensor,
+        watch: list[Tensor] | None,
+    ) -> tuple[Tensor, KeysValues]:
         inside = self.attention_residual.enter(states)
         present = _append(past, self.attention.keys_values(inside))
-        update, _ = self.attention(inside, present, causal_mask)
+        update = self.attention(inside, present, causal_mask)
         states = self.attention_residual.leave(states, update)  # (R, T, D)
 
         inside = self.cross_residual.enter(states)
-        update, weights = self._look_at_source(inside, source, source_mask)
+        rows_as_queries = inside.reshape(source.keys.shape[0], -1, inside.shape[2])  # (B, R / B * T, D)
+        update = self.cross(rows_as_queries, source, source_mask, watch).reshape(inside.shape)
         states = self.cross_residual.leave(states, update)  # (R, T, D)
 
         inside = self.feed_forward_residual.enter(states)
-        states = self.feed_forward_residual.leave(states, self.feed_forward(inside))
-        return states, present, weights
-
-    def _look_at_source(self, states: Tensor, source: KeysValues, mask: Tensor) -> tuple[Tensor, Tensor]:
-        """Cross-attention in which the rows of one sentence share its keys and values: they count as more queries."""
-        rows, length, _ = states.shape
-        folded = states.reshape(source.keys.shape[0], -1, states.shape[2])  # (B, R / B * T, D)
-        update, weights = self.cross(folded, source, mask)
-        weights = weights.unflatten(2, (-1, length)).transpose(1, 2).flatten(0, 1)  # (R, H, T, S)
-        return update.reshape(rows, length, -1), weights
+        return self.feed_forward_residual.leave(states, self.feed_forward(inside)), present
 
 
 class Embedding(nn.Module):
@@ -175,8 +177,8 @@ class Transformer(nn.Module):
         self.target_embedding = Embedding(shape, target_tokens, dropout)
         self.encoder = nn.ModuleList(EncoderLayer(shape, dropout) for _ in range(shape.encoder_layers))
         self.decoder = nn.ModuleList(DecoderLayer(shape, dropout) for _ in range(shape.decoder_layers))
-        self.encoder_norm = nn.LayerNorm(shape.width) if shape.norm_first else nn.Identity()
-        self.decoder_norm = nn.LayerNorm(shape.width) if shape.norm_first else nn.Identity()
+        self.encoder_norm = nn.LayerNorm(shape.width) if shape.final_norm else nn.Identity()
+        self.decoder_norm = nn.LayerNorm(shape.width) if shape.final_norm else nn.Identity()
         self.output = nn.Linear(shape.width, shape.target_vocabulary, bias=False)
         if shape.tied_output:
             self.output.weight = target_tokens.weight
@@ -191,22 +193,29 @@ class Transformer(nn.Module):
         return [layer.cross.keys_values(states) for layer in self.decoder]  # (B, H, S, d) each
 
     def decode(
-        self, target: Tensor, source: list[KeysValues], source_mask: Tensor, past: list[KeysValues] | None = None
+        self,
+        target: Tensor,
+        source: list[KeysValues],
+        source_mask: Tensor,
+        past: list[KeysValues] | None = None,
+        *,
+        watch: list[Tensor] | None = None,
     ) -> Decoded:
         """Continue targets of any length (R, T) from a past of any length, empty included.
 
-        The rows are ordered by sentence: with beams, each sentence of ``source`` has the same number of them.
+        The rows are ordered by sentence: with beams, each sentence of ``source`` has the same number of them, and they
+        share its keys and values by counting as more queries. ``watch`` collects the cross-attention weights of every
+        layer (B, H, R / B * T, S): where each target token looked.
         """
         past = past or self.empty_past(target.shape[0])
         length = past[0].keys.shape[2]
         states = self.target_embedding(target, start=length)  # (R, T, D)
         causal = causal_mask(past=length, new=target.shape[1], device=target.device)
-        present, cross_weights = [], []
+        present = []
         for layer, layer_past, layer_source in zip(self.decoder, past, source, strict=True):
-            states, kept, weights = layer(states, layer_past, causal, layer_source, attend_to(source_mask))
+            states, kept = layer(states, layer_past, causal, layer_source, attend_to(source_mask), watch)
             present.append(kept)
-            cross_weights.append(weights)
-        return Decoded(self.decoder_norm(states), present, cross_weights)
+        return Decoded(self.decoder_norm(states), present)
 
     def forward(self, source: Tensor, source_mask: Tensor, target: Tensor) -> Tensor:
         """Logits of every next token under teacher forcing."""

@@ -9,10 +9,13 @@ from typing import Any
 import onnx_ir as ir
 import torch
 from seq2edge import names
+from seq2edge.bundle import Dialect
 from torch import Tensor, nn
 from torch.export import Dim
 
+from seq2edge_export import fused
 from seq2edge_export.model import KeysValues, Transformer
+from seq2edge_export.weight_names import name_weights
 
 OPSET = 20
 
@@ -45,11 +48,12 @@ class DecoderGraph(nn.Module):
         return [logits, *_flat(decoded.present)]
 
 
-def trace_encoder(model: Transformer) -> ir.Model:
+def trace_encoder(model: Transformer, dialect: Dialect) -> ir.Model:
     batch, length = Dim("batch"), Dim("source_length")
     source = torch.zeros(2, 3, dtype=torch.int64)
     return _export(
         EncoderGraph(model),
+        dialect,
         (source, source > -1),
         inputs=[names.SOURCE, names.SOURCE_MASK],
         outputs=names.cross(model.shape.decoder_layers),
@@ -57,7 +61,7 @@ def trace_encoder(model: Transformer) -> ir.Model:
     )
 
 
-def trace_decoder(model: Transformer) -> ir.Model:
+def trace_decoder(model: Transformer, dialect: Dialect) -> ir.Model:
     shape = model.shape
     layers, heads, head = shape.decoder_layers, shape.heads, shape.head_width
     batch, rows, new, length, kept, old = (
@@ -68,6 +72,7 @@ def trace_decoder(model: Transformer) -> ir.Model:
     past = [torch.zeros(7, heads, 8, head) for _ in range(2 * layers)]
     return _export(
         DecoderGraph(model),
+        dialect,
         (target, target[:, :, 0], torch.ones(2, 5, dtype=torch.bool), cross, past),
         inputs=[names.TARGET, names.ROWS, names.SOURCE_MASK, *names.cross(layers), *names.past(layers)],
         outputs=[names.LOGITS, *names.present(layers)],
@@ -82,9 +87,15 @@ def trace_decoder(model: Transformer) -> ir.Model:
 
 
 def _export(
-    module: nn.Module, example: tuple[Any, ...], *, inputs: list[str], outputs: list[str], dynamic: tuple[Any, ...]
+    module: nn.Module,
+    dialect: Dialect,
+    example: tuple[Any, ...],
+    *,
+    inputs: list[str],
+    outputs: list[str],
+    dynamic: tuple[Any, ...],
 ) -> ir.Model:
-    with torch.no_grad(), _quiet():
+    with torch.no_grad(), _quiet(), fused.operators(dialect == "ort"):
         program = torch.onnx.export(
             module.eval(),
             example,
@@ -97,6 +108,7 @@ def _export(
         )
     if program is None:
         raise RuntimeError("torch.onnx.export gave no program")
+    name_weights(program.model.graph, module)
     return program.model
 
 

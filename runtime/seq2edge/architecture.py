@@ -20,7 +20,8 @@ class Architecture:
     feed_forward: int
     activation: Activation = "relu"
     gated: bool = False  # feed-forward as output(activation(gate(x)) * inner(x))
-    norm_first: bool = True  # norm before each sublayer and once at the end, or after each
+    norm_first: bool = True  # norm before each sublayer, or after it
+    final_norm: bool = True  # another norm at the end of both stacks
     positions: Positions = "sinusoidal"  # sin and cos interleaved, or all sin before all cos
     max_positions: int = 512
     joint_vocabulary: bool = True  # source and target share one embedding
@@ -51,7 +52,7 @@ def count_parameters(shape: Architecture) -> int:
     norm = 2 * shape.width
     encoder = shape.encoder_layers * (attention + feed_forward + 2 * norm)
     decoder = shape.decoder_layers * (2 * attention + feed_forward + 3 * norm)
-    final_norms = 2 * norm if shape.norm_first else 0
+    final_norms = 2 * norm if shape.final_norm else 0
     return encoder + decoder + final_norms + _table_rows(shape) * shape.width
 
 

@@ -18,7 +18,7 @@ EMBEDDED = Path(__file__).parent / "models" / "en-de"
 MANIFEST_BYTES = 1_000_000  # far more than any manifest has; a larger one is not read
 
 Precision = Literal["fp32", "fp16", "int8"]
-Dialect = Literal["portable"]
+Dialect = Literal["ort", "portable"]
 
 
 @dataclass(frozen=True, kw_only=True)

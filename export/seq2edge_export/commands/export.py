@@ -15,15 +15,29 @@ import click
     show_default=True,
     help="How the weights are stored.",
 )
+@click.option(
+    "--dialect",
+    type=click.Choice(["ort", "portable"]),
+    default="ort",
+    show_default=True,
+    help="Operators to use: onnxruntime's fused ones, or standard ONNX alone.",
+)
 @click.option("--force", is_flag=True, help="Replace a bundle that exists.")
-def command(checkpoint: Path, bundle: Path, precision: str, force: bool) -> None:
+def command(checkpoint: Path, bundle: Path, precision: str, dialect: str, force: bool) -> None:
     """Turn a checkpoint folder into a bundle folder that runs without PyTorch."""
     from seq2edge.progress import stages
 
     from seq2edge_export.export import export_bundle
 
     with stages() as say:
-        made = export_bundle(checkpoint, bundle, precision=precision, force=force, say=say)  # type: ignore[arg-type]
+        made = export_bundle(
+            checkpoint,
+            bundle,
+            precision=precision,  # type: ignore[arg-type]
+            dialect=dialect,  # type: ignore[arg-type]
+            force=force,
+            say=say,
+        )
     parameters = made.manifest.parameters
     click.echo(
         f"{bundle}: {made.size / 1e6:.1f} MB for {parameters / 1e6:.2f} million parameters "
