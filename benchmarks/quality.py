@@ -1,6 +1,6 @@
 """BLEU and chrF of a checkpoint (in PyTorch) and of bundles on given sentence pairs.
 
-    python benchmarks/quality.py PAIRS.tsv --checkpoint models/en-de --bundle runtime/seq2edge/models/en-de
+python benchmarks/quality.py PAIRS.tsv --checkpoint models/en-de --bundle runtime/seq2edge/models/en-de
 """
 
 import json
@@ -9,6 +9,7 @@ from pathlib import Path
 
 import click
 from sacrebleu.metrics import BLEU, CHRF
+
 from seq2edge import Translator
 from seq2edge_export.checkpoint import load_checkpoint
 from seq2edge_export.training.pairs import read_pairs

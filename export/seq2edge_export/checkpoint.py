@@ -18,6 +18,8 @@ from typing import Any, TypeVar
 import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
+from torch import Tensor
+
 from seq2edge.architecture import Architecture
 from seq2edge.closed import ClosedError, read_closed
 from seq2edge.errors import CheckpointError
@@ -25,8 +27,6 @@ from seq2edge.files import replaced_file
 from seq2edge.generation import GenerationOptions
 from seq2edge.tokenizer import Tokenizer
 from seq2edge.tokens import SpecialTokens
-from torch import Tensor
-
 from seq2edge_export.model import Transformer
 
 CONFIG, WEIGHTS, GENERATION, CARD = "config.json", "model.safetensors", "generation_config.json", "README.md"
@@ -96,6 +96,7 @@ def save_weights(path: Path, tensors: dict[str, Tensor], *, dtype: torch.dtype =
     """Write tensors as safetensors, complete or not at all."""
     with replaced_file(path) as new:
         save_file({name: tensor.detach().to("cpu", dtype).contiguous() for name, tensor in tensors.items()}, new)
+        new.chmod(0o644)  # safetensors writes for the owner alone
 
 
 def weights_of(model: Transformer) -> dict[str, Tensor]:

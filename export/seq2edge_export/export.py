@@ -2,22 +2,35 @@
 
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 
 import onnx_ir as ir
+
 from seq2edge import __version__, bundle, names
 from seq2edge.architecture import count_parameters
-from seq2edge.bundle import Bundle, Dialect, FileEntry, Languages, Manifest, Precision, Rights, TokenizerFiles, load_bundle
-from seq2edge.errors import UsageError
+from seq2edge.bundle import (
+    Bundle,
+    Dialect,
+    FileEntry,
+    Languages,
+    Manifest,
+    Precision,
+    Rights,
+    TokenizerFiles,
+    load_bundle,
+)
+from seq2edge.errors import ParityError, UsageError
 from seq2edge.files import new_folder
+from seq2edge.parity import Parity
+from seq2edge_export.checkpoint import Checkpoint, load_checkpoint
+from seq2edge_export.trace import OPSET, trace_decoder, trace_encoder
+from seq2edge_export.verify.verify import verify
 from seq2edge_graphs.manifest import describe_files, write_manifest
 from seq2edge_graphs.store import store_fp16, store_int8
 from seq2edge_graphs.strip import strip
 from seq2edge_graphs.weights import save_sharing_weights
-
-from seq2edge_export.checkpoint import Checkpoint, load_checkpoint
-from seq2edge_export.trace import OPSET, trace_decoder, trace_encoder
 
 TOOLS = ("torch", "onnx", "onnxscript", "onnx-ir")
 STORES: dict[Precision, Callable[[ir.Model], None]] = {
@@ -33,10 +46,11 @@ def export_bundle(
     *,
     precision: Precision = "fp32",
     dialect: Dialect = "ort",
+    compare: bool = True,
     force: bool = False,
     say: Callable[[str], None] = lambda _: None,
 ) -> Bundle:
-    """Write the bundle of a checkpoint; it appears only when it is complete."""
+    """Write the bundle of a checkpoint; it appears only when it is complete and says what the original says."""
     if target.exists() and not force:
         raise UsageError(f"{target} exists already; give --force to replace it")
     say("reading the checkpoint")
@@ -44,9 +58,19 @@ def export_bundle(
     with new_folder(target, replace=force) as folder:
         _write_graphs(checkpoint, folder, precision, dialect, say)
         _copy_tokenizer(checkpoint, folder)
-        say("writing the manifest")
-        write_manifest(folder, _manifest(checkpoint, precision, dialect, describe_files(folder)))
+        manifest = _manifest(checkpoint, precision, dialect, describe_files(folder))
+        write_manifest(folder, manifest)
+        if compare:
+            say("comparing with the original")
+            write_manifest(folder, replace(manifest, parity=_prove(folder, checkpoint)))
     return load_bundle(target)
+
+
+def _prove(folder: Path, checkpoint: Checkpoint) -> Parity:
+    verdict = verify(load_bundle(folder), checkpoint)
+    if not verdict.passed:
+        raise ParityError(f"{verdict}; nothing was written (--no-verify writes it all the same)")
+    return verdict.parity
 
 
 def _write_graphs(
@@ -69,9 +93,7 @@ def _copy_tokenizer(checkpoint: Checkpoint, folder: Path) -> None:
         shutil.copyfile(checkpoint.folder / name, folder / name)
 
 
-def _manifest(
-    checkpoint: Checkpoint, precision: Precision, dialect: Dialect, files: dict[str, FileEntry]
-) -> Manifest:
+def _manifest(checkpoint: Checkpoint, precision: Precision, dialect: Dialect, files: dict[str, FileEntry]) -> Manifest:
     config = checkpoint.config
     return Manifest(
         format_version=bundle.FORMAT_VERSION,
@@ -88,4 +110,5 @@ def _manifest(
         rights=Rights(license=config.license, attribution=config.attribution),
         tools={"seq2edge": __version__, **{name: version(name).split("+")[0] for name in TOOLS}},
         files=files,
+        parity=None,
     )

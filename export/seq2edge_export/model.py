@@ -5,16 +5,21 @@ T target tokens, P tokens already in the cache, H heads, d numbers a head, D = H
 """
 
 import math
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import NamedTuple, cast
 
 import torch
-from seq2edge.architecture import Architecture
 from torch import Tensor, nn
 from torch.nn import functional
 
+from seq2edge.architecture import Architecture
 from seq2edge_export import fused
 
-ACTIVATIONS = {"relu": functional.relu, "gelu": functional.gelu, "silu": functional.silu}
+ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
+    "relu": functional.relu,
+    "gelu": functional.gelu,
+    "silu": functional.silu,
+}
 
 
 class KeysValues(NamedTuple):
@@ -170,9 +175,7 @@ class Transformer(nn.Module):
         super().__init__()
         self.shape = shape
         target_tokens = nn.Embedding(shape.target_vocabulary, shape.width)
-        source_tokens = (
-            target_tokens if shape.joint_vocabulary else nn.Embedding(shape.source_vocabulary, shape.width)
-        )
+        source_tokens = target_tokens if shape.joint_vocabulary else nn.Embedding(shape.source_vocabulary, shape.width)
         self.source_embedding = Embedding(shape, source_tokens, dropout)
         self.target_embedding = Embedding(shape, target_tokens, dropout)
         self.encoder = nn.ModuleList(EncoderLayer(shape, dropout) for _ in range(shape.encoder_layers))
@@ -190,7 +193,8 @@ class Transformer(nn.Module):
         for layer in self.encoder:
             states = layer(states, attend_to(source_mask))
         states = self.encoder_norm(states)
-        return [layer.cross.keys_values(states) for layer in self.decoder]  # (B, H, S, d) each
+        layers = cast("list[DecoderLayer]", list(self.decoder))
+        return [layer.cross.keys_values(states) for layer in layers]  # (B, H, S, d) each
 
     def decode(
         self,

@@ -8,14 +8,14 @@ from typing import Any
 
 import onnx_ir as ir
 import torch
-from seq2edge import names
-from seq2edge.bundle import Dialect
 from torch import Tensor, nn
 from torch.export import Dim
 
+from seq2edge import names
+from seq2edge.bundle import Dialect
 from seq2edge_export import fused
+from seq2edge_export.graph_names import name_values, name_weights
 from seq2edge_export.model import KeysValues, Transformer
-from seq2edge_export.weight_names import name_weights
 
 OPSET = 20
 
@@ -64,9 +64,8 @@ def trace_encoder(model: Transformer, dialect: Dialect) -> ir.Model:
 def trace_decoder(model: Transformer, dialect: Dialect) -> ir.Model:
     shape = model.shape
     layers, heads, head = shape.decoder_layers, shape.heads, shape.head_width
-    batch, rows, new, length, kept, old = (
-        Dim(name) for name in ("batch", "rows_per_sentence", "new_length", "source_length", "past_rows", "past_length")
-    )
+    axes = ("batch", "rows_per_sentence", "new_length", "source_length", names.PAST_ROWS, names.PAST_LENGTH)
+    batch, rows, new, length, kept, old = (Dim(name) for name in axes)
     target = torch.zeros(2, 3, 4, dtype=torch.int64)
     cross = [torch.zeros(2, heads, 5, head) for _ in range(2 * layers)]
     past = [torch.zeros(7, heads, 8, head) for _ in range(2 * layers)]
@@ -109,6 +108,7 @@ def _export(
     if program is None:
         raise RuntimeError("torch.onnx.export gave no program")
     name_weights(program.model.graph, module)
+    name_values(program.model.graph)
     return program.model
 
 

@@ -44,7 +44,9 @@ def quantize_channels(numbers: np.ndarray, *, channel_axis: int) -> tuple[np.nda
 
 def _large_floats(model: ir.Model) -> list[ir.Value]:
     constants = [value for value in model.graph.initializers.values() if value.const_value is not None]
-    return [value for value in constants if value.dtype == ir.DataType.FLOAT and _numbers(value).size >= MATRIX_ELEMENTS]
+    return [
+        value for value in constants if value.dtype == ir.DataType.FLOAT and _numbers(value).size >= MATRIX_ELEMENTS
+    ]
 
 
 def _numbers(value: ir.Value) -> np.ndarray:
@@ -64,7 +66,8 @@ def _channel_axis(value: ir.Value) -> int:
 
 def _add_constant(model: ir.Model, of: ir.Value, suffix: str, content: np.ndarray) -> ir.Value:
     tensor = ir.tensor(content, name=f"{of.name}.{suffix}")
-    constant = ir.Value(name=tensor.name, shape=tensor.shape, type=ir.TensorType(tensor.dtype), const_value=tensor)
+    kind, shape = ir.TensorType(tensor.dtype), ir.Shape(content.shape)
+    constant = ir.Value(name=tensor.name, shape=shape, type=kind, const_value=tensor)
     model.graph.register_initializer(constant)
     return constant
 
@@ -75,8 +78,8 @@ def _widen(model: ir.Model, value: ir.Value, narrow: ir.Value, *, scale: ir.Valu
     if scale is not None:
         nodes.append(ir.node("Mul", [nodes[-1].outputs[0], scale]))
     wide = nodes[-1].outputs[0]
-    wide.shape, wide.dtype = value.shape, value.dtype
+    wide.shape, wide.type = value.shape, value.type
     for user, place in tuple(value.uses()):
         user.replace_input_with(place, wide)
-    del model.graph.initializers[value.name]
+    del model.graph.initializers[str(value.name)]
     model.graph.insert_before(model.graph[0], nodes)

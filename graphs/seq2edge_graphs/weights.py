@@ -36,6 +36,7 @@ def _move(value: ir.Value, file: BinaryIO, places: dict[bytes, tuple[int, int]],
         places[key] = file.tell(), len(content)
         file.write(content)
     offset, length = places[key]
+    shape = ir.Shape(tensor.shape.numpy())
     value.const_value = ir.ExternalTensor(
-        weights.name, offset, length, tensor.dtype, shape=tensor.shape, name=str(value.name), base_dir=weights.parent
+        weights.name, offset, length, tensor.dtype, shape=shape, name=str(value.name), base_dir=weights.parent
     )

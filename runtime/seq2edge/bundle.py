@@ -11,6 +11,7 @@ from seq2edge.closed import ClosedError, read_closed
 from seq2edge.errors import BundleError
 from seq2edge.files import sha256_of
 from seq2edge.generation import GenerationOptions
+from seq2edge.parity import Parity
 from seq2edge.tokens import SpecialTokens
 
 FORMAT_VERSION = 1
@@ -69,6 +70,7 @@ class Manifest:
     rights: Rights
     tools: dict[str, str]
     files: dict[str, FileEntry]
+    parity: Parity | None  # null: nobody has compared it with the original
 
     def __post_init__(self) -> None:
         wanted = {names.ENCODER, names.DECODER, names.WEIGHTS, self.tokenizer.source, self.tokenizer.target}

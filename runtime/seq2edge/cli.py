@@ -3,6 +3,7 @@
 import importlib
 import sys
 from dataclasses import dataclass
+from typing import NoReturn
 
 import click
 
@@ -22,6 +23,7 @@ COMMANDS = {
     "translate": Entry("seq2edge.commands.translate", "Translate text with a bundle."),
     "inspect": Entry("seq2edge.commands.inspect", "Show what a bundle or checkpoint holds and costs."),
     "export": Entry("seq2edge_export.commands.export", "Turn a checkpoint into a bundle."),
+    "verify": Entry("seq2edge_export.commands.verify", "Prove that a bundle says what its checkpoint says."),
     "train": Entry("seq2edge_export.commands.train", "Train a small translation model."),
 }
 
@@ -56,16 +58,16 @@ class CommandTable(click.Group):
             formatter.write_dl([(name, entry.summary) for name, entry in COMMANDS.items()])
 
     def invoke(self, ctx: click.Context) -> object:
-        """Turn our errors, and packages that are missing, into one sentence and exit code 2."""
+        """Turn our errors, and packages that are missing, into one sentence and an exit code."""
         try:
             return super().invoke(ctx)
         except Seq2EdgeError as error:
-            raise _refusal(str(error)) from None
+            _refuse(ctx, error)
         except ModuleNotFoundError as error:
             package = (error.name or "").split(".")[0]
             if package not in EXTRAS:
                 raise
-            raise _refusal(str(MissingExtraError(package, EXTRAS[package]))) from None
+            _refuse(ctx, MissingExtraError(package, EXTRAS[package]))
 
 
 @click.group(cls=CommandTable, context_settings={"help_option_names": ["-h", "--help"]})
@@ -77,7 +79,6 @@ def main() -> None:
             stream.reconfigure(encoding="utf-8")
 
 
-def _refusal(sentence: str) -> click.ClickException:
-    refusal = click.ClickException(sentence)
-    refusal.exit_code = 2
-    return refusal
+def _refuse(ctx: click.Context, error: Seq2EdgeError) -> NoReturn:
+    click.echo(f"Error: {error}", err=True)
+    ctx.exit(error.exit_code)

@@ -7,12 +7,15 @@
     ├── DataError                 text, training pairs or a dictionary file that cannot be used
     ├── CheckpointError           a checkpoint that is missing, broken or not supported
     ├── BundleError               a bundle that is missing, broken or not supported
+    ├── ParityError               a bundle that does not say what the original says (exit code 1, all others 2)
     └── MissingExtraError         an optional dependency is not installed
 """
 
 
 class Seq2EdgeError(Exception):
     """Root of the tree; its text is one sentence for the user."""
+
+    exit_code = 2
 
 
 class UsageError(Seq2EdgeError):
@@ -31,10 +34,14 @@ class BundleError(Seq2EdgeError):
     """A bundle folder that is missing, broken or not supported."""
 
 
+class ParityError(Seq2EdgeError):
+    """A bundle that does not say what the original says."""
+
+    exit_code = 1
+
+
 class MissingExtraError(Seq2EdgeError):
     """A package that only an extra brings is not installed."""
 
     def __init__(self, package: str, extra: str) -> None:
-        super().__init__(
-            f"this needs {package}, which is not installed: run  pip install 'seq2edge[{extra}]'"
-        )
+        super().__init__(f"this needs {package}, which is not installed: run  pip install 'seq2edge[{extra}]'")

@@ -33,7 +33,7 @@ def written_lines(path: Path | None) -> Iterator[Callable[[str], None]]:
         return
     try:
         with replaced_file(path) as new, new.open("w", encoding="utf-8", newline="\n") as file:
-            yield lambda line: print(line, file=file)  # noqa: T201
+            yield lambda line: print(line, file=file)
             file.flush()
     except OSError as error:
         raise DataError(f"{path} cannot be written: {error.strerror}") from None

@@ -2,6 +2,8 @@
 
 SOURCE, SOURCE_MASK = "source", "source_mask"
 TARGET, ROWS, LOGITS = "target", "rows", "logits"
+PAST = "past_"  # how the cache's inputs begin
+PAST_ROWS, PAST_LENGTH = "past_rows", "past_length"  # its axes that change
 
 ENCODER, DECODER, WEIGHTS, MANIFEST = "encoder.onnx", "decoder.onnx", "weights.bin", "manifest.json"
 

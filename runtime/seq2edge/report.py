@@ -8,6 +8,7 @@ from seq2edge.architecture import (
     count_parameters,
 )
 from seq2edge.bundle import Bundle
+from seq2edge.parity import Parity
 
 Rows = list[tuple[str, str]]
 
@@ -26,6 +27,7 @@ def describe_bundle(bundle: Bundle, *, source_length: int, target_length: int) -
         ("size", f"{size / 1e6:.2f} MB, {size / manifest.parameters:.3f} bytes a parameter"),
         ("licence", manifest.rights.license or "not stated"),
         ("attribution", manifest.rights.attribution or "not stated"),
+        ("parity", _parity(manifest.parity)),
         ("made with", ", ".join(f"{name} {version}" for name, version in manifest.tools.items())),
     ]
 
@@ -47,6 +49,15 @@ def describe_shape(shape: Architecture, *, source_length: int, target_length: in
         ("cost of a target token", f"{target_cost / 1e6:.2f} million operations {lengths}"),
         ("cache of a sentence", f"{cache / 1e6:.3f} MB {lengths}"),
     ]
+
+
+def _parity(parity: Parity | None) -> str:
+    if parity is None:
+        return "not compared with the original"
+    return (
+        f"greedy {parity.greedy_equal:.1%} and beam {parity.beam_equal:.1%} of {parity.sentences} sentences equal to "
+        f"the original, logits within {parity.logit_difference:.1e}"
+    )
 
 
 def _feed_forward(shape: Architecture) -> str:

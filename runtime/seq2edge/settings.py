@@ -5,7 +5,7 @@ from dataclasses import MISSING, field, fields
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 if TYPE_CHECKING:
-    import click
+    pass
 
 F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")
@@ -45,7 +45,7 @@ def _option(name: str, hint: Any, default: Any) -> tuple[list[str], dict[str, An
     keywords: dict[str, Any] = {"default": default, "show_default": default not in (None, "")}
     if hint is bool:
         return [f"{flag}/--no-{flag[2:]}", name], keywords
-    kind: click.ParamType | type
+    kind: Any
     if get_origin(hint) is Literal:
         kind = click.Choice(get_args(hint))
     else:

@@ -1,19 +1,18 @@
 """Translate text with a bundle: the runtime in one class; needs numpy, onnxruntime and sentencepiece."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
+from typing import Any
 
-from seq2edge.batching import group_by_tokens
 from seq2edge.bundle import EMBEDDED, load_bundle
 from seq2edge.cpus import allowed_cpus
-from seq2edge.decoder import Engine
+from seq2edge.decoding import decode
 from seq2edge.errors import DataError, UsageError
 from seq2edge.generation import GenerationOptions
-from seq2edge.search import Hypothesis, search
+from seq2edge.onnx_engine import OnnxEngine
+from seq2edge.search import Hypothesis
 from seq2edge.tokenizer import Tokenizer
-
-BATCH_TOKENS = 1024
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,41 +34,41 @@ class Translator:
         self.longest = manifest.architecture.max_positions
         files = manifest.tokenizer
         self.tokenizer = Tokenizer.load(folder / files.source, folder / files.target, eos=manifest.tokens.eos)
-        self.engine = Engine(self.bundle, threads=threads or allowed_cpus())
+        self.engine = OnnxEngine(self.bundle, threads=threads or allowed_cpus())
 
-    def translate(
-        self, texts: Sequence[str], *, num_beams: int | None = None, max_new_tokens: int | None = None
-    ) -> list[Translation]:
-        """Translate each text; what is left out of the options is as the bundle says."""
+    def translate(self, texts: Sequence[str], **changes: Any) -> list[Translation]:
+        """Translate each text.
+
+        ``changes`` are fields of ``GenerationOptions``, such as ``num_beams=1`` or ``length_penalty=0.6``; what is left
+        out is as the bundle says.
+        """
         if isinstance(texts, str):
             raise UsageError("translate takes a list of texts, not one text")
-        options = self._options(num_beams=num_beams, max_new_tokens=max_new_tokens)
+        options = self._options(changes)
         results = [Translation(text="", tokens=(), score=0.0)] * len(texts)
         places = [place for place, text in enumerate(texts) if text.strip()]  # an empty line stays one
         sources = self.tokenizer.encode([texts[place] for place in places])
         self._check_lengths(sources, places)
-        for batch in group_by_tokens([len(source) for source in sources], batch_tokens=BATCH_TOKENS):
-            for row, best in zip(batch, self._decode([sources[row] for row in batch], options), strict=True):
-                results[places[row]] = self._translation(best)
+        for place, (best, *_) in zip(places, decode(self.engine, sources, options), strict=True):
+            results[place] = self._translation(best)
         return results
-
-    def _decode(self, sources: list[list[int]], options: GenerationOptions) -> list[Hypothesis]:
-        step = self.engine.start(sources)
-        starts = [[options.decoder_start_token_id]] * len(sources)
-        return [hypotheses[0] for hypotheses in search(step, starts, options)]
 
     def _translation(self, best: Hypothesis) -> Translation:
         text = self.tokenizer.decode([best.tokens])[0]
         return Translation(text=text, tokens=tuple(best.tokens), score=best.score)
 
-    def _options(self, *, num_beams: int | None, max_new_tokens: int | None) -> GenerationOptions:
-        given = {"num_beams": num_beams, "max_new_tokens": max_new_tokens}
+    def _options(self, changes: dict[str, Any]) -> GenerationOptions:
+        unknown = sorted(changes.keys() - {field.name for field in fields(GenerationOptions)})
+        if unknown:
+            raise UsageError(f"there is no option {unknown[0]!r}; GenerationOptions names those there are")
         try:
-            options = replace(self.options, **{name: value for name, value in given.items() if value is not None})
-        except ValueError as error:
+            options = replace(self.options, **changes)
+        except (TypeError, ValueError) as error:
             raise UsageError(str(error)) from None
-        if options.max_new_tokens > self.longest:
-            raise UsageError(f"max_new_tokens is {options.max_new_tokens}, but the model has {self.longest} positions")
+        if options.longest(1) > self.longest + 1:
+            raise UsageError(
+                f"output of {options.longest(1) - 1} tokens was asked for, but the model has {self.longest} positions"
+            )
         return options
 
     def _check_lengths(self, sources: list[list[int]], places: list[int]) -> None:

@@ -65,9 +65,7 @@ def test_help_lists_every_command() -> None:
 def test_translating_without_onnxruntime_names_the_extra() -> None:
     done = command_without({"onnxruntime"}, "translate", "Hello.")
     assert done.returncode == 2
-    assert done.stderr == (
-        "Error: this needs onnxruntime, which is not installed: run  pip install 'seq2edge[cpu]'\n"
-    )
+    assert done.stderr == ("Error: this needs onnxruntime, which is not installed: run  pip install 'seq2edge[cpu]'\n")
 
 
 @pytest.mark.parametrize("arguments", [["export", "a", "b"], ["train", "--train", "a", "--dev", "b", "--output", "c"]])

@@ -3,6 +3,7 @@
 import dataclasses
 
 import pytest
+
 from seq2edge.architecture import Architecture, cache_bytes, cost_per_source_token, cost_per_target_token
 
 SHAPE = Architecture(

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 import pytest
+
 from seq2edge.closed import ClosedError, read_closed
 
 
@@ -33,9 +34,7 @@ GOOD = {"name": "x", "kind": "a", "inner": {"size": 3}}
 
 def test_a_fitting_object_becomes_the_dataclass() -> None:
     value = {**GOOD, "rate": 1, "ids": [1, 2], "maybe": 4, "table": {"k": {"size": 1}}}
-    expected = Outer(
-        name="x", kind="a", inner=Inner(size=3), rate=1.0, ids=(1, 2), maybe=4, table={"k": Inner(size=1)}
-    )
+    expected = Outer(name="x", kind="a", inner=Inner(size=3), rate=1.0, ids=(1, 2), maybe=4, table={"k": Inner(size=1)})
     assert read_closed(Outer, value, where="it") == expected
 
 

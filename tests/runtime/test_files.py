@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+
 from seq2edge.files import new_folder, replaced_file, sha256_of
 
 
@@ -19,9 +20,8 @@ def test_a_file_is_replaced_when_all_went_well(tmp_path: Path) -> None:
 def test_a_file_stays_as_it_was_when_writing_fails(tmp_path: Path) -> None:
     target = tmp_path / "a.txt"
     target.write_text("old")
-    with pytest.raises(RuntimeError), replaced_file(target) as new:
-        new.write_text("half")
-        raise RuntimeError
+    with pytest.raises(ZeroDivisionError), replaced_file(target) as new:
+        new.write_text(str(1 / 0))
     assert target.read_text() == "old"
     assert list(tmp_path.iterdir()) == [target]
 
@@ -39,9 +39,8 @@ def test_a_folder_that_fails_leaves_nothing_and_the_old_one_untouched(tmp_path: 
     target = tmp_path / "folder"
     target.mkdir()
     (target / "file").write_text("old")
-    with pytest.raises(RuntimeError), new_folder(target, replace=True) as folder:
-        (folder / "file").write_text("half")
-        raise RuntimeError
+    with pytest.raises(ZeroDivisionError), new_folder(target, replace=True) as folder:
+        (folder / "file").write_text(str(1 / 0))
     assert (target / "file").read_text() == "old"
     assert list(tmp_path.iterdir()) == [target]
 

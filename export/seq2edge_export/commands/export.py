@@ -22,11 +22,11 @@ import click
     show_default=True,
     help="Operators to use: onnxruntime's fused ones, or standard ONNX alone.",
 )
+@click.option("--verify/--no-verify", "compare", default=True, help="Compare the bundle with the original model.")
 @click.option("--force", is_flag=True, help="Replace a bundle that exists.")
-def command(checkpoint: Path, bundle: Path, precision: str, dialect: str, force: bool) -> None:
+def command(checkpoint: Path, bundle: Path, precision: str, dialect: str, compare: bool, force: bool) -> None:
     """Turn a checkpoint folder into a bundle folder that runs without PyTorch."""
     from seq2edge.progress import stages
-
     from seq2edge_export.export import export_bundle
 
     with stages() as say:
@@ -35,6 +35,7 @@ def command(checkpoint: Path, bundle: Path, precision: str, dialect: str, force:
             bundle,
             precision=precision,  # type: ignore[arg-type]
             dialect=dialect,  # type: ignore[arg-type]
+            compare=compare,
             force=force,
             say=say,
         )

@@ -26,21 +26,25 @@ def plan_epoch(lengths: np.ndarray, *, batch_tokens: int, seed: int, epoch: int)
     """Group the sentences of one epoch; the same seed and epoch always give the same plan.
 
     A batch holds sentences of nearly the same length, so that little is padding: its rows times its longest side stay
-    within ``batch_tokens``. Sentences of equal length meet in a new order every epoch, and so do the batches.
+    within ``batch_tokens``, unless a single sentence is longer than that. Sentences of equal length meet in a new order
+    every epoch, and so do the batches, of which there are always as many.
     """
     random = np.random.default_rng([seed, epoch])
     order = np.lexsort((random.random(len(lengths)), lengths[:, 0], lengths[:, 1]))
     longest = lengths.max(axis=1)
-    batches, rows, widest = [], [], 0
-    for index in order:
-        widest_with = max(widest, int(longest[index]))
-        if rows and widest_with * (len(rows) + 1) > batch_tokens:
-            batches.append(np.array(rows))
-            rows, widest_with = [], int(longest[index])
-        rows.append(index)
-        widest = widest_with
-    batches.append(np.array(rows))
+    batches = _cut(order, longest[order], batch_tokens)
     return [batches[place] for place in random.permutation(len(batches))]
+
+
+def _cut(order: np.ndarray, longest: np.ndarray, batch_tokens: int) -> list[np.ndarray]:
+    """Cut the ordered sentences where one more would make the padded batch too large."""
+    cuts, begin, widest = [], 0, 0
+    for place, length in enumerate(longest.tolist()):
+        widest = max(widest, length)
+        if place > begin and widest * (place - begin + 1) > batch_tokens:
+            cuts.append(place)
+            begin, widest = place, length
+    return np.split(order, cuts)
 
 
 def plan_in_order(lengths: np.ndarray, *, batch_tokens: int) -> list[np.ndarray]:

@@ -2,15 +2,15 @@
 
 from dataclasses import dataclass
 
-import numpy as np
 import torch
-from seq2edge.search import greedy
-from seq2edge.tokenizer import Tokenizer
-from seq2edge.tokens import SpecialTokens
 from torch.nn import functional
 
+from seq2edge.generation import GenerationOptions
+from seq2edge.search import search
+from seq2edge.tokenizer import Tokenizer
+from seq2edge.tokens import SpecialTokens
 from seq2edge_export.model import Transformer
-from seq2edge_export.torch_step import TorchStep
+from seq2edge_export.torch_engine import TorchStep
 from seq2edge_export.training.batches import Batch, Encoded, lengths_of, make_batch, mask_of, pad_rows, plan_in_order
 
 BATCH_TOKENS = 4096
@@ -24,6 +24,7 @@ class DevSet:
     references: list[str]
     tokenizer: Tokenizer
     tokens: SpecialTokens
+    bleu_tokenizer: str = "13a"
 
 
 @torch.inference_mode()
@@ -39,10 +40,11 @@ def dev_loss(model: Transformer, dev: DevSet) -> float:
 
 
 def dev_bleu(model: Transformer, dev: DevSet) -> float:
-    """sacreBLEU (13a, cased) of greedy search."""
-    from sacrebleu.metrics import BLEU
+    """Cased sacreBLEU of greedy search."""
+    from sacrebleu.metrics.bleu import BLEU
 
-    return float(BLEU().corpus_score(translate(model, dev), [dev.references]).score)
+    bleu = BLEU(tokenize=dev.bleu_tokenizer, force=True)  # forced: no remark about full stops that stand alone
+    return float(bleu.corpus_score(translate(model, dev), [dev.references]).score)
 
 
 def translate(model: Transformer, dev: DevSet) -> list[str]:
@@ -53,12 +55,20 @@ def translate(model: Transformer, dev: DevSet) -> list[str]:
         sources = [dev.encoded[row][0] for row in rows]
         step = TorchStep(model, pad_rows(sources, dev.tokens.pad).to(device), mask_of(sources).to(device))
         longest = 2 * max(map(len, sources)) + 10  # an untrained model never ends by itself
-        start = np.full(len(rows), dev.tokens.bos)
         limit = min(longest, model.shape.max_positions)
-        found = greedy(step, start, eos=dev.tokens.eos, max_new_tokens=limit)
-        for row, ids in zip(rows, found, strict=True):
-            output[row] = ids
+        found = search(step, [[dev.tokens.bos]] * len(rows), _greedy_options(dev.tokens, limit))
+        for row, (hypothesis,) in zip(rows, found, strict=True):
+            output[row] = hypothesis.tokens
     return dev.tokenizer.decode(output)
+
+
+def _greedy_options(tokens: SpecialTokens, max_new_tokens: int) -> GenerationOptions:
+    return GenerationOptions(
+        decoder_start_token_id=tokens.bos,
+        eos_token_id=tokens.eos,
+        pad_token_id=tokens.pad,
+        max_new_tokens=max_new_tokens,
+    )
 
 
 def summed_loss(model: Transformer, batch: Batch, *, pad: int, label_smoothing: float) -> torch.Tensor:

@@ -5,10 +5,12 @@ from pathlib import Path
 from typing import Any
 
 import torch
+
 from seq2edge.errors import CheckpointError
 from seq2edge.files import replaced_file
-
 from seq2edge_export.training.history import Measurement
+
+KEYS = {"progress", "model", "optimizer", "random", "cuda_random", "settings"}
 
 
 @dataclass
@@ -34,8 +36,8 @@ def save_state(path: Path, progress: Progress, model: Any, optimizer: Any, setti
         "cuda_random": torch.cuda.get_rng_state_all() if torch.cuda.is_available() else [],
         "settings": settings,
     }
-    with replaced_file(path) as new:
-        torch.save(state, new)
+    with replaced_file(path) as new, new.open("wb") as file:  # opened here, so that errors say what the system said
+        torch.save(state, file)
 
 
 def read_state(path: Path) -> dict[str, Any]:
@@ -45,6 +47,9 @@ def read_state(path: Path) -> dict[str, Any]:
         raise CheckpointError(f"there is nothing to resume: {path} does not exist; leave out --resume") from None
     except Exception as error:  # torch.load raises whatever its reader meets
         raise CheckpointError(f"{path} is not a training state ({type(error).__name__})") from None
+    missing = KEYS - state.keys() if isinstance(state, dict) else KEYS
+    if missing:
+        raise CheckpointError(f"{path} is not a training state: it lacks {', '.join(sorted(missing))}")
     return state
 
 

@@ -1,36 +1,47 @@
 """Train the SentencePiece vocabulary; needs sentencepiece.
 
-Text is normalised by SentencePiece's ``nmt_nfkc`` rule: NFKC, control characters removed, runs of white space made one
-space, and none at the ends. Whatever has no piece of its own becomes bytes, so that no character is ever lost.
+Text is normalised by SentencePiece's ``nmt_nfkc`` rule:
+
+1. U+0001 to U+0008, U+000B, U+000E to U+001F, U+007F, U+008F and U+009F are removed.
+2. Tab, line ends, U+1680, U+200B, U+200C, U+200E, U+200F, U+2028, U+2029, U+FEFF, U+FFFD and U+2581, with which
+   SentencePiece marks a space, are read as a space.
+3. The rest becomes NFKC, but the full-width tilde U+FF5E stays.
+4. Runs of spaces become one space, and those at the ends go.
+
+Whatever has no piece of its own becomes bytes, so that no other character is ever lost.
 """
 
 import io
+import re
 from collections.abc import Iterable
 from itertools import chain
-from pathlib import Path
 
 import sentencepiece
-from seq2edge.errors import DataError
-from seq2edge.files import replaced_file
-from seq2edge.tokens import SpecialTokens
 
+from seq2edge.errors import DataError, UsageError
+from seq2edge.tokenizer import Tokenizer
+from seq2edge.tokens import SpecialTokens
 from seq2edge_export.training.pairs import Pairs
 from seq2edge_export.training.settings import TokenizerSettings
 
 TOKENS = SpecialTokens(pad=0, unk=1, bos=2, eos=3)
+JOINT, SOURCE, TARGET = MODEL_NAMES = ("tokenizer.model", "source.model", "target.model")
 
 
-def train_tokenizer(pairs: Pairs, folder: Path, settings: TokenizerSettings, *, seed: int) -> tuple[str, str]:
-    """Write the vocabularies and give the file names for source and target."""
+def train_tokenizer(pairs: Pairs, settings: TokenizerSettings, *, seed: int) -> dict[str, bytes]:
+    """The content of the vocabulary files by name, that of the source first and that of the target last."""
     if settings.joint_vocabulary:
-        _train(chain(pairs.sources, pairs.targets), folder / "tokenizer.model", settings, seed)
-        return "tokenizer.model", "tokenizer.model"
-    _train(pairs.sources, folder / "source.model", settings, seed)
-    _train(pairs.targets, folder / "target.model", settings, seed)
-    return "source.model", "target.model"
+        return {JOINT: _train(chain(pairs.sources, pairs.targets), settings, seed)}
+    return {SOURCE: _train(pairs.sources, settings, seed), TARGET: _train(pairs.targets, settings, seed)}
 
 
-def _train(texts: Iterable[str], path: Path, settings: TokenizerSettings, seed: int) -> None:
+def load_tokenizer(models: dict[str, bytes]) -> Tokenizer:
+    """Use freshly trained vocabularies before they are files."""
+    processors = [sentencepiece.SentencePieceProcessor(model_proto=content) for content in models.values()]
+    return Tokenizer(processors[0], processors[-1], eos=TOKENS.eos)
+
+
+def _train(texts: Iterable[str], settings: TokenizerSettings, seed: int) -> bytes:
     sentencepiece.set_random_generator_seed(seed)
     model = io.BytesIO()
     try:
@@ -50,9 +61,23 @@ def _train(texts: Iterable[str], path: Path, settings: TokenizerSettings, seed: 
             eos_id=TOKENS.eos,
         )
     except RuntimeError as error:
-        reason = str(error).strip().splitlines()[-1]
-        raise DataError(
-            f"SentencePiece could not make a vocabulary of {settings.vocabulary} pieces from this text ({reason})"
-        ) from None
-    with replaced_file(path) as new:
-        new.write_bytes(model.getvalue())
+        raise _refusal(str(error), settings) from None
+    return model.getvalue()
+
+
+def _refusal(reason: str, settings: TokenizerSettings) -> DataError | UsageError:
+    """What to do about SentencePiece's complaint."""
+    most = re.search(r"too high.*<= (\d+)", reason)
+    if most:
+        return UsageError(
+            f"--vocabulary {settings.vocabulary} is too large: this text has at most {most[1]} pieces; "
+            f"use --vocabulary {most[1]} or less, or more text"
+        )
+    least = re.search(r"smaller than required_chars.* vs (\d+)", reason)
+    if least:
+        return UsageError(
+            f"--vocabulary {settings.vocabulary} is too small: bytes, special ids and the characters of this text are "
+            f"{least[1]} pieces; use --vocabulary {least[1]} or more, or a lower --character-coverage"
+        )
+    last = reason.strip().splitlines()[-1]
+    return DataError(f"SentencePiece cannot make {settings.vocabulary} pieces of this text ({last})")

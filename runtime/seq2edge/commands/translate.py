@@ -31,10 +31,12 @@ def command(
     from seq2edge.translator import Translator
 
     translator = Translator(model, threads=threads)
+    given = {"num_beams": num_beams, "max_new_tokens": max_new_tokens}
+    changes = {name: value for name, value in given.items() if value is not None}
     lines: Iterable[str] = texts or read_lines(source)
     with written_lines(target) as write:
         for chunk in _chunks(lines):
-            for result in translator.translate(chunk, num_beams=num_beams, max_new_tokens=max_new_tokens):
+            for result in translator.translate(chunk, **changes):
                 write(result.text)
 
 

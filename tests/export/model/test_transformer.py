@@ -5,9 +5,10 @@ import itertools
 
 import pytest
 import torch
+from torch import nn
+
 from seq2edge.architecture import Architecture, count_parameters
 from seq2edge_export.model import Attention, KeysValues, Transformer, sinusoids
-from torch import nn
 
 TINY = Architecture(
     source_vocabulary=40,
@@ -184,9 +185,7 @@ def copy_attention(theirs: nn.MultiheadAttention, ours: Attention) -> None:
 @pytest.mark.parametrize("joint", [True, False])
 @pytest.mark.parametrize("shape", SHAPES, ids=lambda s: f"{s.positions}-{s.activation}-first={s.norm_first}")
 def test_the_formula_counts_what_counting_the_tensors_counts(shape: Architecture, joint: bool, tied: bool) -> None:
-    shape = dataclasses.replace(
-        shape, joint_vocabulary=joint, tied_output=tied, source_vocabulary=40 if joint else 50
-    )
+    shape = dataclasses.replace(shape, joint_vocabulary=joint, tied_output=tied, source_vocabulary=40 if joint else 50)
     counted = sum(parameter.numel() for parameter in Transformer(shape).parameters())
     assert count_parameters(shape) == counted
 

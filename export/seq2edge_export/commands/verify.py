@@ -1,0 +1,33 @@
+"""``seq2edge verify``: compare a bundle with its original."""
+
+from pathlib import Path
+
+import click
+
+
+@click.command()
+@click.argument("bundle", type=click.Path(path_type=Path))
+@click.option("--against", type=click.Path(path_type=Path), required=True, help="The checkpoint it was exported from.")
+@click.option("--input", "source", type=click.Path(path_type=Path), help="Sentences, one a line; else a built-in set.")
+@click.option("--reference", type=click.Path(path_type=Path), help="Their translations, for BLEU and chrF.")
+@click.option("--json", "as_json", is_flag=True, help="Print the verdict as JSON.")
+def command(bundle: Path, against: Path, source: Path | None, reference: Path | None, as_json: bool) -> None:
+    """Compare BUNDLE with the PyTorch model it came from; exit code 1 if it says something else."""
+    from seq2edge.bundle import load_bundle
+    from seq2edge.errors import ParityError
+    from seq2edge.progress import stages
+    from seq2edge_export.checkpoint import load_checkpoint
+    from seq2edge_export.verify.show import as_table, to_json
+    from seq2edge_export.verify.texts import read_texts
+    from seq2edge_export.verify.verify import verify
+
+    texts, references = read_texts(source, reference)
+    loaded = load_bundle(bundle)
+    with stages() as say:
+        say("reading the checkpoint")
+        checkpoint = load_checkpoint(against)
+        say("comparing")
+        verdict = verify(loaded, checkpoint, texts=texts, references=references)
+    click.echo(to_json(verdict) if as_json else as_table(verdict))
+    if not verdict.passed:
+        raise ParityError(str(verdict))

@@ -1,0 +1,1 @@
+"""Prove that a bundle says what the original model says."""

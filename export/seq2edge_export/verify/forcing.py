@@ -1,0 +1,62 @@
+"""Logits of two engines side by side under teacher forcing; needs numpy."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from seq2edge.decoding import Engine
+from seq2edge.search import Ids, Scores
+
+Rows = NDArray[np.float64]
+
+
+@dataclass
+class LogitDifference:
+    """Adds up how far two engines are apart; ``first`` is where a limit was first passed."""
+
+    largest: float = 0.0
+    steps: int = 0
+    same_top: int = 0
+    divergence: float = 0.0
+
+    def add(self, ours: Scores, theirs: Scores) -> float:
+        """Compare some rows of logits (R, V); give their largest difference, infinite where one is not a number."""
+        difference = float(np.abs(ours - theirs).max())
+        difference = difference if np.isfinite(difference) else np.inf
+        self.largest = max(self.largest, difference)
+        self.steps += len(ours)
+        self.same_top += int((ours.argmax(axis=1) == theirs.argmax(axis=1)).sum())
+        self.divergence += float(_divergence(theirs, ours).sum())
+        return difference
+
+
+def forced_logits(
+    engine: Engine, sources: list[list[int]], targets: Sequence[Sequence[int]], *, start: int
+) -> Iterator[tuple[Ids, Scores]]:
+    """At each step, the sentences whose target is not over and the logits of their next token (R, V)."""
+    step = engine.start(sources)
+    lengths = np.array([len(target) for target in targets])
+    padded = np.zeros((len(targets), lengths.max()), np.int64)
+    for row, target in enumerate(targets):
+        padded[row, : len(target)] = target
+    rows, tokens = np.arange(len(sources)), np.full(len(sources), start)
+    for place in range(lengths.max()):
+        logits = step(tokens[:, None, None], rows[:, None])[:, 0]  # (B, V)
+        alive = np.flatnonzero(lengths > place)
+        yield alive, logits[alive]
+        tokens = padded[:, place]
+
+
+def _divergence(theirs: Scores, ours: Scores) -> Rows:
+    """Kullback-Leibler divergence of our next-token distribution from theirs, in double precision."""
+    original, copy = _log_softmax(theirs), _log_softmax(ours)
+    rows: Rows = (np.exp(original) * (original - copy)).sum(axis=1)
+    return rows
+
+
+def _log_softmax(logits: Scores) -> Rows:
+    shifted = logits.astype(np.float64) - logits.max(axis=1, keepdims=True)
+    rows: Rows = shifted - np.log(np.exp(shifted).sum(axis=1, keepdims=True))
+    return rows

@@ -1,0 +1,98 @@
+"""Find the first layer where a bundle parts from the original; needs torch, onnx-ir and onnxruntime."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from seq2edge import names
+from seq2edge.bundle import Bundle
+from seq2edge.onnx_engine import OnnxEngine
+from seq2edge.sessions import open_session
+from seq2edge_export.model import Transformer
+from seq2edge_export.torch_engine import TorchEngine
+from seq2edge_graphs.expose import expose, inner_values
+
+Values = dict[str, NDArray[np.float32]]
+
+
+@dataclass(frozen=True)
+class Parting:
+    """Where two models part: the sentence, the step, and the first layer whose output differs."""
+
+    sentence: int
+    step: int
+    layer: str
+    difference: float  # relative to the largest number in the layer's output
+
+    def __str__(self) -> str:
+        return (
+            f"they part at step {self.step + 1} of sentence {self.sentence + 1}: "
+            f"{self.layer} is the first layer that differs, by {self.difference:.2g} of its largest value"
+        )
+
+
+def first_difference(
+    bundle: Bundle, model: Transformer, source: list[int], prefix: list[int], *, limit: float
+) -> tuple[str, float] | None:
+    """Run one sentence through both with a forced prefix; give the first layer that differs by more than a limit."""
+    pad = bundle.manifest.tokens.pad
+    with _watched(model) as theirs:
+        TorchEngine(model, pad=pad).start([source])(np.array([[prefix]]), np.array([[0]]))
+    ours = _inner(bundle, source, prefix)
+    for name, value in ours.items():
+        original = theirs.get(name)
+        if original is None or original.size != value.size:  # a shared embedding is one module with two outputs
+            continue
+        difference = _relative(value, original)
+        if not difference <= limit:
+            return name, difference
+    return None
+
+
+def _inner(bundle: Bundle, source: list[int], prefix: list[int]) -> Values:
+    """What every named place of both graphs gives, in the order of computation."""
+    step = OnnxEngine(bundle, threads=1).start([source])
+    encoder_feed = {names.SOURCE: np.array([source]), names.SOURCE_MASK: step.source[names.SOURCE_MASK]}
+    decoder_feed = {names.TARGET: np.array([[prefix]]), names.ROWS: np.array([[0]]), **step.source, **step.past}
+    return _run(bundle, names.ENCODER, encoder_feed) | _run(bundle, names.DECODER, decoder_feed)
+
+
+def _run(bundle: Bundle, graph: str, feed: dict[str, Any]) -> Values:
+    wanted = inner_values(bundle.folder / graph)
+    with TemporaryDirectory(dir=bundle.folder.parent, prefix=".verify-") as folder:
+        copy = expose(bundle.folder / graph, wanted, Path(folder), weights=names.WEIGHTS)
+        session = open_session(copy, threads=1)
+        needed = {entry.name for entry in session.get_inputs()}
+        return dict(zip(wanted, session.run(wanted, {k: v for k, v in feed.items() if k in needed}), strict=True))
+
+
+@contextmanager
+def _watched(model: Transformer) -> Iterator[Values]:
+    """Collect what every module of the original gives."""
+    values: Values = {}
+
+    def keep(name: str) -> Any:
+        def hook(module: torch.nn.Module, inputs: Any, output: Any) -> None:
+            values[name] = (output if isinstance(output, torch.Tensor) else output[0]).detach().cpu().numpy()
+
+        return hook
+
+    hooks = [module.register_forward_hook(keep(name)) for name, module in model.named_modules() if name]
+    try:
+        yield values
+    finally:
+        for hook in hooks:
+            hook.remove()
+
+
+def _relative(ours: NDArray[np.float32], theirs: NDArray[np.float32]) -> float:
+    """Largest difference over the largest value; the shapes differ only in how rows and positions are folded."""
+    difference = np.abs(ours.reshape(-1) - theirs.reshape(-1)).max()
+    return float(difference / max(np.abs(theirs).max(), 1e-6))

@@ -1,0 +1,135 @@
+"""Measure how close a bundle is to the original model; needs torch and onnxruntime."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from seq2edge import names
+from seq2edge.batching import group
+from seq2edge.bundle import Bundle
+from seq2edge.decoding import decode
+from seq2edge.generation import GenerationOptions
+from seq2edge.onnx_engine import OnnxEngine, OnnxStep
+from seq2edge.parity import Parity, Quality
+from seq2edge.search import Hypothesis
+from seq2edge_export.checkpoint import Checkpoint
+from seq2edge_export.torch_engine import TorchEngine, TorchStep
+from seq2edge_export.verify.forcing import LogitDifference, forced_logits
+
+BATCH_SIZES = (1, 8)
+BEAMS = 4
+Pairs = list[tuple[Hypothesis, Hypothesis]]  # what the bundle and what the original made of each sentence
+
+
+@dataclass
+class Forced:
+    """What teacher forcing showed; ``worst`` is the sentence and step with the largest difference."""
+
+    logits: LogitDifference
+    cross: float = 0.0
+    worst: tuple[int, int] = (0, 0)
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A bundle and its original side by side on some sentences."""
+
+    bundle: Bundle
+    checkpoint: Checkpoint
+    ours: OnnxEngine
+    theirs: TorchEngine
+    sources: list[list[int]]
+
+    def force(self, targets: list[list[int]]) -> Forced:
+        """Compare cross states and the logits of every step, for each batch size."""
+        result = Forced(LogitDifference())
+        for size in BATCH_SIZES:
+            for batch in group([len(source) for source in self.sources], batch_tokens=10**9, batch_size=size):
+                sources, wanted = ([rows[place] for place in batch] for rows in (self.sources, targets))
+                result.cross = max(
+                    result.cross, _cross_difference(self.ours.start(sources), self.theirs.start(sources))
+                )
+                self._force_batch(batch, sources, wanted, result)
+        return result
+
+    def _force_batch(
+        self, batch: list[int], sources: list[list[int]], targets: list[list[int]], result: Forced
+    ) -> None:
+        start = self.options(1).decoder_start_token_id
+        both = (forced_logits(engine, sources, targets, start=start) for engine in (self.ours, self.theirs))
+        for step, ((alive, ours), (_, theirs)) in enumerate(zip(*both, strict=True)):
+            before = result.logits.largest
+            if result.logits.add(ours, theirs) > before:
+                row = int(np.abs(ours - theirs).max(axis=1).argmax())
+                result.worst = batch[alive[row]], step
+
+    def outputs(self, num_beams: int, batch_size: int) -> Pairs:
+        """The best hypothesis of each sentence, the bundle's and the original's."""
+        options = self.options(num_beams)
+        ours, theirs = (
+            decode(engine, self.sources, options, batch_size=batch_size) for engine in (self.ours, self.theirs)
+        )
+        return [(mine[0], yours[0]) for mine, yours in zip(ours, theirs, strict=True)]
+
+    def options(self, num_beams: int) -> GenerationOptions:
+        return replace(self.bundle.manifest.generation, num_beams=num_beams)
+
+
+def measure(comparison: Comparison, references: Sequence[str] | None = None) -> tuple[Parity, Forced, list[list[int]]]:
+    """Compare everything; give the figures, and the forced targets with where they differ most."""
+    greedy = [comparison.outputs(1, size) for size in BATCH_SIZES]
+    beam = [comparison.outputs(BEAMS, size) for size in BATCH_SIZES]
+    targets = [list(original.tokens) for _, original in greedy[0]]
+    forced = comparison.force(targets)
+    parity = Parity(
+        sentences=len(comparison.sources),
+        steps=forced.logits.steps,
+        batch_sizes=BATCH_SIZES,
+        device="cpu",
+        cross_difference=rounded(forced.cross),
+        logit_difference=rounded(forced.logits.largest),
+        top1_agreement=forced.logits.same_top / forced.logits.steps,
+        mean_kl=rounded(forced.logits.divergence / forced.logits.steps),
+        greedy_equal=min(map(_share_equal, greedy)),
+        beam_equal=min(map(_share_equal, beam)),
+        score_difference=rounded(max(map(_score_difference, [*greedy, *beam]))),
+        quality=_quality(comparison.checkpoint, beam[-1], references) if references else None,
+    )
+    return parity, forced, targets
+
+
+def rounded(value: float) -> float:
+    """Two figures are enough to judge, and do not change from run to run."""
+    return float(f"{value:.1e}")
+
+
+def _cross_difference(ours: OnnxStep, theirs: TorchStep) -> float:
+    real = ours.source[names.SOURCE_MASK][:, None, :, None]  # what stands in the padding is never looked at
+    original = [tensor.numpy() for layer in theirs.cross for tensor in layer]
+    copies = [states for name, states in ours.source.items() if name != names.SOURCE_MASK]
+    pairs = zip(copies, original, strict=True)
+    return float(max(np.abs((mine - yours) * real).max() for mine, yours in pairs))
+
+
+def _share_equal(pairs: Pairs) -> float:
+    return sum(ours.tokens == theirs.tokens for ours, theirs in pairs) / len(pairs)
+
+
+def _score_difference(pairs: Pairs) -> float:
+    return max((abs(ours.score - theirs.score) for ours, theirs in pairs if ours.tokens == theirs.tokens), default=0.0)
+
+
+def _quality(checkpoint: Checkpoint, pairs: Pairs, references: Sequence[str]) -> Quality:
+    from sacrebleu.metrics.bleu import BLEU
+    from sacrebleu.metrics.chrf import CHRF
+
+    tokenizer = checkpoint.tokenizer()
+    ours, theirs = (tokenizer.decode([found.tokens for found in side]) for side in zip(*pairs, strict=True))
+    scores = [metric.corpus_score(texts, [references]).score for metric in (BLEU(), CHRF()) for texts in (theirs, ours)]
+    return Quality(
+        bleu_original=round(scores[0], 2),
+        bleu_bundle=round(scores[1], 2),
+        chrf_original=round(scores[2], 2),
+        chrf_bundle=round(scores[3], 2),
+    )

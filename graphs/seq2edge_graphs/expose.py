@@ -1,0 +1,37 @@
+"""Let a graph also give values from its inside, for looking at; needs onnx-ir."""
+
+import os
+import shutil
+from pathlib import Path
+
+import onnx_ir as ir
+
+
+def inner_values(path: Path) -> list[str]:
+    """Names of the values that a module gives, in the order in which they are computed."""
+    graph = ir.load(path).graph
+    outputs = {value.name for value in graph.outputs}
+    named = [value.name for node in graph for value in node.outputs if value.name not in outputs]
+    return [name for name in named if (name and "." in name) or name in ("encoder_norm", "decoder_norm", "output")]
+
+
+def expose(path: Path, values: list[str], folder: Path, *, weights: str) -> Path:
+    """Write a copy of a graph into ``folder`` whose outputs are the given values alone."""
+    model = ir.load(path)
+    by_name = {value.name: value for node in model.graph for value in node.outputs}
+    model.graph.outputs.clear()
+    model.graph.outputs.extend(by_name[name] for name in values)
+    _place(path.parent / weights, folder / weights)
+    copy = folder / path.name
+    ir.save(model, copy)
+    return copy
+
+
+def _place(source: Path, target: Path) -> None:
+    """A second name for the weights, which a graph wants beside it; a copy where there can be none."""
+    if target.exists():
+        return
+    try:
+        os.link(source, target)
+    except OSError:
+        shutil.copyfile(source, target)

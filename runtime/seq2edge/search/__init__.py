@@ -1,0 +1,64 @@
+"""Search for the best continuation of a prefix with any decoder that can take one step; needs numpy."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from seq2edge.generation import GenerationOptions
+from seq2edge.search.beam import beam_search
+from seq2edge.search.greedy import greedy, greedy_steps
+from seq2edge.search.hypothesis import Hypothesis
+from seq2edge.search.sampling import sample
+from seq2edge.search.step import Hook, Ids, Scores, Step
+from seq2edge.search.walk import Made
+
+__all__ = [
+    "Hook",
+    "Hypothesis",
+    "Ids",
+    "Made",
+    "Scores",
+    "Step",
+    "beam_search",
+    "greedy",
+    "greedy_steps",
+    "prefix_block",
+    "sample",
+    "search",
+]
+
+
+def search(
+    step: Step,
+    prefixes: Sequence[Sequence[int]],
+    options: GenerationOptions,
+    *,
+    numbers: Sequence[int] | None = None,
+    hook: Hook | None = None,
+) -> list[list[Hypothesis]]:
+    """Give ``num_return_sequences`` hypotheses for each sentence, best first.
+
+    A prefix is the start token and what the output has to begin with; those of one call have one length.
+    ``numbers`` names the sentences for sampling, so that a sentence draws the same in every batch; 0, 1, ... unless
+    given. ``hook`` may change the scores at each step, after the options have.
+    """
+    if not prefixes:
+        return []
+    block = prefix_block(prefixes, options)
+    if options.num_beams > 1:
+        return beam_search(step, block, options, numbers=numbers, hook=hook)
+    if options.do_sample:
+        return sample(step, block, options, numbers=numbers, hook=hook)
+    return greedy(step, block, options, hook=hook)
+
+
+def prefix_block(prefixes: Sequence[Sequence[int]], options: GenerationOptions) -> Ids:  # (B, T)
+    """Prefixes as one array, after a check that there is something to add to them."""
+    lengths = sorted({len(prefix) for prefix in prefixes})
+    if len(lengths) > 1:
+        raise ValueError(f"the prefixes have the lengths {lengths}, but must have one: search for each length alone")
+    if lengths[0] < 1:
+        raise ValueError("the prefixes are empty, but must hold at least the start token")
+    if lengths[0] >= options.longest(lengths[0]):
+        raise ValueError(f"the prefixes have {lengths[0]} tokens, but max_length is {options.max_length}: raise it")
+    return np.array(prefixes, dtype=np.int64)

@@ -1,0 +1,134 @@
+"""Keep the best few partial outputs of each sentence at each step, as transformers does; needs numpy.
+
+Shapes at line ends: B sentences still alive, K beams, C candidates, V the vocabulary, T tokens so far, R rows in all.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from seq2edge.generation import GenerationOptions
+from seq2edge.search.beams import Beams, first_beams
+from seq2edge.search.ends import is_end
+from seq2edge.search.hypothesis import UNREACHED, Hypothesis, Pool
+from seq2edge.search.probability import log_softmax, normaliser
+from seq2edge.search.processors import Processor, apply, make_processors
+from seq2edge.search.sampling import Noise, noise_for
+from seq2edge.search.step import Flags, Hook, Ids, Scores, Step
+from seq2edge.search.top_k import top_k
+
+
+def beam_search(
+    step: Step,
+    prefixes: Ids,
+    options: GenerationOptions,
+    *,
+    numbers: Sequence[int] | None = None,
+    hook: Hook | None = None,
+) -> list[list[Hypothesis]]:
+    """The best ``num_return_sequences`` hypotheses that ``num_beams`` beams find for each sentence."""
+    processors = make_processors(options, prefixes.shape[1], hook)
+    noise = noise_for(options, len(prefixes), numbers) if options.do_sample else None
+    pools = [Pool(options.num_beams) for _ in prefixes]
+    beams = first_beams(prefixes, options.num_beams)
+    tokens, rows = prefixes[:, None, :], np.arange(len(prefixes))[:, None]  # (B, 1, T), (B, 1): all beams are equal
+    while len(beams.sentences):
+        best = _best_tokens(step(tokens, rows), beams, processors, noise, options)  # (B, 1 or K, C) each
+        candidates = beams.extended(*best, count=_candidate_count(options))  # (B, C)
+        ended = _ended(candidates, options)  # (B, C)
+        _store(pools, candidates, ended, options)
+        running = _running(candidates, ended, options.num_beams)  # (B, K)
+        done = _done(running, ended, pools, options)  # (B,)
+        _fill(pools, running, done, options)
+        rows = running.rows(tokens.shape[1])[~done]
+        beams = running.only(~done)
+        tokens = beams.tokens[:, :, -1:]
+    return [pool.hypotheses[: options.num_return_sequences] for pool in pools]
+
+
+def _candidate_count(options: GenerationOptions) -> int:
+    """So many that ``num_beams`` of them go on even if every beam has a candidate for every end token."""
+    return options.num_beams * max(2, 1 + len(options.eos_ids))
+
+
+def _best_tokens(
+    logits: Scores, beams: Beams, processors: Sequence[Processor], noise: Noise | None, options: GenerationOptions
+) -> tuple[Ids, Scores, Scores]:
+    """The best next tokens of each row, their log-probabilities, and what to rank them by."""
+    rows, vocabulary = logits.shape[1:]
+    count = min(_candidate_count(options), vocabulary)
+    flat = logits.reshape(-1, vocabulary)  # (R, V)
+    if processors or noise:
+        so_far = beams.tokens[:, :rows].reshape(len(flat), -1)  # (R, T)
+        scores = apply(processors, so_far, log_softmax(flat))
+        ranks = noise(scores, beams.sentences) if noise else scores
+        tokens, log_probabilities, ranks = _best_scores(scores, ranks, count)  # (R, C) each
+    else:
+        tokens, log_probabilities, ranks = _best_logits(flat, count)  # (R, C) each
+    shape = (len(logits), rows, count)
+    return tokens.reshape(shape), log_probabilities.reshape(shape), ranks.reshape(shape)
+
+
+def _best_scores(scores: Scores, ranks: Scores, count: int) -> tuple[Ids, Scores, Scores]:  # (R, V) -> (R, count) each
+    tokens = top_k(ranks, count)
+    return tokens, np.take_along_axis(scores, tokens, axis=1), np.take_along_axis(ranks, tokens, axis=1)
+
+
+def _best_logits(logits: Scores, count: int) -> tuple[Ids, Scores, Scores]:  # (R, V) -> (R, count) each
+    """The same for scores that nothing has changed: only the best of them need to be normalised."""
+    peak, log_total = normaliser(logits)
+    tokens = top_k(logits, count)
+    log_probabilities = (np.take_along_axis(logits, tokens, axis=1) - peak) - log_total
+    return tokens, log_probabilities, log_probabilities
+
+
+def _ended(candidates: Beams, options: GenerationOptions) -> Flags:
+    """Which candidates cannot go on: by an end token or by the length limit."""
+    if candidates.length >= options.longest(candidates.length - candidates.made):
+        return np.ones_like(candidates.tokens[:, :, -1], dtype=bool)
+    return is_end(candidates.tokens[:, :, -1], options.eos_ids)
+
+
+def _store(pools: list[Pool], candidates: Beams, ended: Flags, options: GenerationOptions) -> None:
+    """Put the ended ones among the first ``num_beams`` candidates into the pools, where they are good enough."""
+    scores = candidates.scores / candidates.made**options.length_penalty  # (B, C)
+    good = ended & (scores > _worst(pools, candidates)[:, None])
+    for row, place in np.argwhere(good[:, : options.num_beams]):
+        hypothesis = candidates.hypothesis(row, place, float(scores[row, place]), options.eos_ids)
+        pools[candidates.sentences[row]].add(hypothesis)
+
+
+def _running(candidates: Beams, ended: Flags, num_beams: int) -> Beams:
+    """The best ``num_beams`` candidates that go on; if they are too few, ended ones fill their places."""
+    scores = np.where(ended, candidates.scores + np.float32(UNREACHED), candidates.scores)
+    order = np.argsort(-scores, axis=1, kind="stable")[:, :num_beams]  # (B, K)
+    return candidates._replace(scores=scores).picked(order)
+
+
+def _done(running: Beams, ended: Flags, pools: list[Pool], options: GenerationOptions) -> Flags:
+    """Which sentences can stop: nothing can go on, there is enough, or what runs cannot get good enough."""
+    worst = _worst(pools, running)
+    enough = (worst > UNREACHED) & (options.early_stopping is True)
+    return ended.all(axis=1) | enough | (_hope(running, options) <= worst)
+
+
+def _hope(running: Beams, options: GenerationOptions) -> Scores:
+    """The score that the best running beam may still reach, guessed in the way that ``early_stopping`` says."""
+    length: int = running.made
+    if options.early_stopping == "never" and options.length_penalty > 0:
+        prefix = running.length - running.made
+        length = options.longest(prefix) - prefix
+    hope: Scores = running.scores[:, 0] / length**options.length_penalty
+    return hope
+
+
+def _worst(pools: list[Pool], beams: Beams) -> Scores:
+    return np.array([pools[sentence].worst for sentence in beams.sentences], dtype=np.float32)  # (B,)
+
+
+def _fill(pools: list[Pool], running: Beams, done: Flags, options: GenerationOptions) -> None:
+    """Where the options forbid so much that too few outputs could end, take what was running."""
+    for row in np.flatnonzero(done).tolist():
+        pool = pools[running.sentences[row]]
+        for beam in range(options.num_return_sequences - len(pool.hypotheses)):
+            pool.add(running.hypothesis(row, beam, float(running.scores[row, beam]), options.eos_ids))

@@ -1,0 +1,39 @@
+"""One answer of the search, and the few best ones of a sentence; needs nothing."""
+
+from dataclasses import dataclass
+
+UNREACHED = -1e9  # Hugging Face's score of a beam that does not exist; any real one is above it
+
+
+@dataclass(frozen=True, kw_only=True)
+class Hypothesis:
+    """New tokens with their scores; the prefix is not part of it.
+
+    Greedy search and sampling: ``token_scores`` are log-probabilities under the model itself, before any processor,
+    and ``score`` is their sum. Beam search: ``token_scores`` are log-probabilities after the processors, as in
+    ``compute_transition_scores`` of transformers, and ``score`` is their sum divided by length ** length_penalty,
+    as in its ``sequences_scores``.
+    """
+
+    tokens: list[int]  # the end token included, if it came
+    score: float
+    token_scores: list[float]
+    ended: bool  # by an end token, not by the length limit
+
+
+class Pool:
+    """The best ended hypotheses of one sentence, best first; of equal ones, the earlier."""
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self.hypotheses: list[Hypothesis] = []
+
+    def add(self, hypothesis: Hypothesis) -> None:
+        self.hypotheses.append(hypothesis)
+        self.hypotheses.sort(key=lambda one: -one.score)
+        del self.hypotheses[self.size :]
+
+    @property
+    def worst(self) -> float:
+        """The score to beat; while there is room, everything beats it."""
+        return self.hypotheses[-1].score if len(self.hypotheses) == self.size else UNREACHED

@@ -1,0 +1,184 @@
+"""Changes of the scores before a token is chosen, in Hugging Face's order; needs numpy.
+
+Each processor takes the tokens of every row so far, prefix included, and the scores of the next token, which it may
+overwrite. Only those that an option asks for are made, so the list is empty in a plain search.
+"""
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from seq2edge.generation import GenerationOptions, as_ids
+from seq2edge.search.step import Hook, Ids, Scores
+from seq2edge.search.top_k import top_k
+
+Processor = Callable[[Ids, Scores], Scores]  # (R, T), (R, V) -> (R, V)
+
+
+def make_processors(options: GenerationOptions, prefix_length: int, hook: Hook | None = None) -> list[Processor]:
+    """The processors that these options need; a hook comes after them, but before the filters of sampling."""
+    processors = _rules(options, prefix_length)
+    if hook is not None:
+        processors.append(checked(hook))
+    if options.do_sample:
+        processors += _filters(options)
+    return processors
+
+
+def apply(processors: Sequence[Processor], tokens: Ids, scores: Scores) -> Scores:
+    for processor in processors:
+        scores = processor(tokens, scores)
+    return scores
+
+
+def _rules(options: GenerationOptions, prefix_length: int) -> list[Processor]:
+    processors: list[Processor] = []
+    if options.repetition_penalty != 1:
+        processors.append(repetition_penalty(options.repetition_penalty))
+    if options.no_repeat_ngram_size > 0:
+        processors.append(no_repeat_ngram(options.no_repeat_ngram_size))
+    words = [word for word in options.bad_words_ids or () if len(word) > 1 or word[0] not in options.eos_ids]
+    if words:
+        processors.append(no_bad_words(words))
+    if options.shortest(prefix_length) > prefix_length:
+        processors.append(no_end_before(options.shortest(prefix_length), options.eos_ids))
+    if options.forced_bos_token_id is not None:
+        processors.append(force_at(1, (options.forced_bos_token_id,)))
+    if options.forced_eos_token_id is not None:
+        processors.append(force_at(options.longest(prefix_length) - 1, as_ids(options.forced_eos_token_id)))
+    if options.suppress_tokens:
+        processors.append(suppress(options.suppress_tokens))
+    return processors
+
+
+def _filters(options: GenerationOptions) -> list[Processor]:
+    """What narrows the choice in sampling; a beam search must keep a token that is no end token."""
+    least = len(options.eos_ids) + 1 if options.num_beams > 1 else 1
+    processors: list[Processor] = []
+    if options.temperature != 1:
+        processors.append(temperature(options.temperature))
+    if options.top_k > 0:
+        processors.append(keep_top_k(max(options.top_k, least)))
+    if options.top_p < 1:
+        processors.append(keep_top_p(options.top_p, least))
+    return processors
+
+
+def checked(hook: Hook) -> Processor:
+    """Refuse what a caller's hook must not give back: another shape, or something that is not a number."""
+
+    def process(tokens: Ids, scores: Scores) -> Scores:
+        changed = np.asarray(hook(tokens, scores), dtype=np.float32)
+        if changed.shape != scores.shape:
+            raise ValueError(f"the hook gave scores of the shape {changed.shape}, but was given {scores.shape}")
+        if np.isnan(changed).any():
+            raise ValueError("the hook gave scores that are not numbers (NaN): use -inf to forbid a token")
+        return changed
+
+    return process
+
+
+def repetition_penalty(penalty: float) -> Processor:
+    """Lower the scores of tokens that were used, prefix included."""
+
+    def process(tokens: Ids, scores: Scores) -> Scores:
+        rows, columns = np.nonzero(tokens < scores.shape[1])  # a start token may lie outside the vocabulary
+        used = rows, tokens[rows, columns]
+        scores[used] = np.where(scores[used] < 0, scores[used] * penalty, scores[used] / penalty)
+        return scores
+
+    return process
+
+
+def no_repeat_ngram(size: int) -> Processor:
+    """Forbid a token that would end a sequence of ``size`` tokens that was already there."""
+
+    def process(tokens: Ids, scores: Scores) -> Scores:
+        length = tokens.shape[1]
+        if length < size:
+            return scores
+        windows = np.lib.stride_tricks.sliding_window_view(tokens, size, axis=1)  # (R, T - size + 1, size)
+        begun = tokens[:, None, length + 1 - size :]  # (R, 1, size - 1)
+        rows, places = np.nonzero((windows[..., :-1] == begun).all(axis=2))
+        last = windows[rows, places, -1]
+        inside = last < scores.shape[1]
+        scores[rows[inside], last[inside]] = -np.inf
+        return scores
+
+    return process
+
+
+def no_bad_words(words: Sequence[tuple[int, ...]]) -> Processor:
+    """Forbid a token that would end one of these sequences."""
+    highest = max(max(word) for word in words)
+
+    def process(tokens: Ids, scores: Scores) -> Scores:
+        if highest >= scores.shape[1]:
+            raise ValueError(f"bad_words_ids holds the token {highest}, but the vocabulary has {scores.shape[1]}")
+        for *begin, last in words:
+            if len(begin) <= tokens.shape[1]:
+                begun = (tokens[:, tokens.shape[1] - len(begin) :] == begin).all(axis=1)  # (R,)
+                scores[begun, last] = -np.inf
+        return scores
+
+    return process
+
+
+def no_end_before(length: int, eos: Sequence[int]) -> Processor:
+    """Forbid the end tokens until a sequence has this many tokens."""
+    forbid = suppress(eos)
+    return lambda tokens, scores: forbid(tokens, scores) if tokens.shape[1] < length else scores
+
+
+def force_at(length: int, forced: Sequence[int]) -> Processor:
+    """Forbid all but these tokens when a sequence has this many tokens."""
+
+    def process(tokens: Ids, scores: Scores) -> Scores:
+        if tokens.shape[1] == length:
+            scores[:] = -np.inf
+            scores[:, list(forced)] = 0
+        return scores
+
+    return process
+
+
+def suppress(ids: Sequence[int]) -> Processor:
+    """Forbid these tokens; ids outside the vocabulary are ignored, as in transformers."""
+    banned = np.asarray(ids)
+
+    def process(tokens: Ids, scores: Scores) -> Scores:
+        scores[:, banned[banned < scores.shape[1]]] = -np.inf
+        return scores
+
+    return process
+
+
+def temperature(degree: float) -> Processor:
+    return lambda tokens, scores: scores / degree
+
+
+def keep_top_k(k: int) -> Processor:
+    """Forbid what is less likely than the k-th likeliest token; its equals stay."""
+
+    def process(tokens: Ids, scores: Scores) -> Scores:
+        last = top_k(scores, min(k, scores.shape[1]))[:, -1:]  # (R, 1)
+        scores[scores < np.take_along_axis(scores, last, axis=1)] = -np.inf
+        return scores
+
+    return process
+
+
+def keep_top_p(share: float, least: int) -> Processor:
+    """Forbid the unlikeliest tokens that together have a probability of at most 1 - share."""
+
+    def process(tokens: Ids, scores: Scores) -> Scores:
+        order = np.argsort(scores, axis=1, kind="stable")  # unlikeliest first
+        weights = np.exp(np.take_along_axis(scores, order, axis=1) - scores.max(axis=1, keepdims=True))
+        summed = (weights / weights.sum(axis=1, keepdims=True)).cumsum(axis=1)
+        removed = summed <= 1 - share  # (R, V), in that order
+        removed[:, -least:] = False
+        rows, places = np.nonzero(removed)
+        scores[rows, order[rows, places]] = -np.inf
+        return scores
+
+    return process

@@ -1,0 +1,30 @@
+"""What the search asks of a decoder: one call that continues rows of the call before; needs numpy."""
+
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+Ids = NDArray[np.int64]
+Scores = NDArray[np.float32]
+Flags = NDArray[np.bool_]
+
+
+class Step(Protocol):
+    """One decoder call. It owns the cache; the search never sees it.
+
+    There are B sentences with K rows each. ``rows[b, k]`` is the row of the call before, counted through all its
+    sentences, that this row continues; in the first call it is the number of the sentence. The K rows of a sentence
+    always continue rows of one sentence, so ``rows[:, 0] // K_before`` tells which sentences of the call before are
+    left; none comes back, and their order stays. K is 1 in the first call and the same in all later ones.
+
+    ``tokens`` holds the whole prefix in the first call (T >= 1) and one new token in every later call (T = 1).
+    """
+
+    def __call__(self, tokens: Ids, rows: Ids) -> Scores: ...  # (B, K, T), (B, K) -> (B, K, V) last logits
+
+
+class Hook(Protocol):
+    """A caller's own change of the scores, given the tokens of each row so far, prefix included."""
+
+    def __call__(self, tokens: Ids, scores: Scores) -> Scores: ...  # (R, T), (R, V) -> (R, V)

@@ -1,0 +1,95 @@
+"""Make tokens one after another, each output on its own: what greedy search and sampling share; needs numpy."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from seq2edge.generation import GenerationOptions
+from seq2edge.search.ends import is_end
+from seq2edge.search.hypothesis import Hypothesis
+from seq2edge.search.probability import chosen_log_probabilities
+from seq2edge.search.processors import Processor, apply
+from seq2edge.search.step import Flags, Ids, Scores, Step
+
+Choose = Callable[[Scores, Ids], Ids]  # scores (R, V) and which output each row is (R,) -> a token for each row (R,)
+
+
+class Made(NamedTuple):
+    """The tokens of one step; an output that has ended does not come again."""
+
+    outputs: Ids  # (R,), where output k of sentence n is n * K + k
+    tokens: Ids  # (R,)
+    log_probabilities: Scores  # (R,)
+    ended: Flags  # (R,)
+
+
+def walk(
+    step: Step,
+    prefixes: Ids,
+    choose: Choose,
+    processors: Sequence[Processor],
+    options: GenerationOptions,
+    *,
+    copies: int = 1,
+) -> Iterator[Made]:
+    """Choose a token for every output that has not ended; a sentence leaves the batch with the last of its outputs.
+
+    N sentences have K outputs each; B sentences and R outputs are still going.
+    """
+    limit = options.longest(prefixes.shape[1])
+    sequences = _room(prefixes, copies, limit, options.pad_token_id)  # (N, K, limit)
+    going = np.ones(sequences.shape[:2], dtype=bool)  # (N, K)
+    sentences, tokens, rows = np.arange(len(prefixes)), prefixes[:, None, :], np.arange(len(prefixes))[:, None]
+    for length in range(prefixes.shape[1], limit):
+        logits = _rows_going(step(tokens, rows), going[sentences])  # (R, V)
+        outputs = np.flatnonzero(going)  # (R,)
+        scores = apply(processors, sequences[going, :length], logits.copy()) if processors else logits
+        chosen = choose(scores, outputs)  # (R,)
+        ended = is_end(chosen, options.eos_ids)
+        yield Made(outputs, chosen, chosen_log_probabilities(logits, chosen), ended)
+        sequences[going, length] = chosen
+        going[going] = ~ended
+        left = going[sentences].any(axis=1)  # (B,)
+        if not left.any():
+            break
+        rows = _continued(rows, copies)[left]
+        sentences = sentences[left]
+        tokens = sequences[sentences, :, length, None]  # (B, K, 1)
+
+
+def collect(steps: Iterable[Made], count: int) -> list[Hypothesis]:
+    """Put the tokens of each output together."""
+    tokens: list[list[int]] = [[] for _ in range(count)]
+    scores: list[list[float]] = [[] for _ in range(count)]
+    ended = np.zeros(count, dtype=bool)
+    for made in steps:
+        ended[made.outputs] = made.ended
+        for output, token, score in zip(made.outputs, made.tokens, made.log_probabilities, strict=True):
+            tokens[output].append(int(token))
+            scores[output].append(float(score))
+    return [
+        Hypothesis(tokens=tokens[i], score=sum(scores[i]), token_scores=scores[i], ended=bool(ended[i]))
+        for i in range(count)
+    ]
+
+
+def _room(prefixes: Ids, copies: int, limit: int, pad: int) -> Ids:
+    """The prefixes with room for what follows; an output that has ended goes on with padding."""
+    sequences = np.full((len(prefixes), copies, limit), pad, dtype=np.int64)
+    sequences[:, :, : prefixes.shape[1]] = prefixes[:, None, :]
+    return sequences
+
+
+def _rows_going(logits: Scores, going: Flags) -> Scores:  # (B, 1 or K, V), (B, K) -> (R, V)
+    """The rows of outputs that have not ended; in the first call one row stands for all outputs of a sentence."""
+    if logits.shape[1] == 1 and going.all():
+        return np.repeat(logits[:, 0], going.shape[1], axis=0) if going.shape[1] > 1 else logits[:, 0]
+    return logits[going]
+
+
+def _continued(rows: Ids, copies: int) -> Ids:  # (B, K)
+    """Every output continues its own row of the last call."""
+    count, rows_before = rows.shape
+    continued: Ids = np.arange(count)[:, None] * rows_before + np.arange(copies) % rows_before
+    return continued

@@ -1,0 +1,145 @@
+"""The exported graphs compute what the PyTorch model computes: logits, tokens and scores."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx.reference import ReferenceEvaluator
+from tiny_checkpoint import TINY, write_checkpoint
+
+from seq2edge import Translator, names
+from seq2edge.bundle import load_bundle
+from seq2edge.decoding import decode
+from seq2edge.onnx_engine import OnnxEngine, pad_sources
+from seq2edge_export.checkpoint import load_checkpoint
+from seq2edge_export.export import export_bundle
+from seq2edge_export.torch_engine import TorchEngine
+
+LOGITS = 1e-4  # float32 sums in another order, logits of about 10
+TEXTS = [
+    "the old man sees a red house.",
+    "nobody sells bread.",
+    "every bird remembers the winter sea and the girl next door forgets two green apples.",
+    "x",
+    "größer 水 🙂",
+]
+
+
+@pytest.fixture(scope="module")
+def original(made):
+    return load_checkpoint(made.checkpoint)
+
+
+@pytest.fixture
+def engines(bundle: Path, original):
+    return OnnxEngine(load_bundle(bundle), threads=1), TorchEngine(original.model, pad=original.config.tokens.pad)
+
+
+@pytest.fixture
+def sources(original) -> list[list[int]]:
+    encoded: list[list[int]] = original.tokenizer().encode(TEXTS)
+    return encoded
+
+
+def test_cross_keys_and_values_are_the_originals(engines, sources) -> None:
+    ours, theirs = engines[0].start(sources), engines[1].start(sources)
+    real = ours.source[names.SOURCE_MASK][:, None, :, None]  # what stands in the padding is never looked at
+    expected = [tensor for layer in theirs.cross for tensor in layer]
+    for name, tensor in zip(names.cross(2), expected, strict=True):
+        np.testing.assert_allclose(ours.source[name] * real, tensor.numpy() * real, atol=LOGITS)
+
+
+@pytest.mark.parametrize("prefix", [1, 2, 7])
+@pytest.mark.parametrize("beams", [1, 3])
+def test_every_step_gives_the_originals_logits(engines, sources, prefix: int, beams: int) -> None:
+    ours, theirs = engines[0].start(sources), engines[1].start(sources)
+    random = np.random.default_rng(0)
+    rows = np.arange(len(sources))[:, None]
+    tokens = random.integers(4, TINY.target_vocabulary, (len(sources), 1, prefix))
+    np.testing.assert_allclose(ours(tokens, rows), theirs(tokens, rows), atol=LOGITS)
+    kept = len(sources)
+    for step in range(6):
+        before = 1 if step == 0 else beams
+        if step == 3:
+            kept -= 2  # sentences leave in mid-flight
+        sentences = np.arange(kept)[:, None]
+        rows = sentences * before + random.integers(0, before, (kept, beams))
+        tokens = random.integers(4, TINY.target_vocabulary, (kept, beams, 1))
+        np.testing.assert_allclose(ours(tokens, rows), theirs(tokens, rows), atol=LOGITS)
+
+
+@pytest.mark.parametrize("num_beams", [1, 4])
+def test_translations_are_the_originals_token_for_token(engines, sources, original, num_beams: int) -> None:
+    options = replace(original.generation, num_beams=num_beams)
+    ours, theirs = (decode(engine, sources, options) for engine in engines)
+    for mine, yours in zip(ours, theirs, strict=True):
+        assert mine[0].tokens == yours[0].tokens
+        assert mine[0].score == pytest.approx(yours[0].score, abs=LOGITS)
+    assert len({tuple(mine[0].tokens) for mine in ours}) > 1  # the comparison says something
+
+
+def test_a_sentence_does_not_depend_on_its_batch(bundle: Path) -> None:
+    translator = Translator(bundle, threads=1)
+    together = translator.translate(TEXTS)
+    for text, result in zip(TEXTS, together, strict=True):
+        alone = translator.translate([text])[0]
+        assert alone.tokens == result.tokens
+        assert alone.score == pytest.approx(result.score, abs=LOGITS)
+
+
+def test_the_portable_graphs_hold_standard_operators_only(made) -> None:
+    for name in (names.ENCODER, names.DECODER):
+        path = made.bundles["portable"] / name
+        onnx.checker.check_model(path, full_check=True)
+        model = onnx.load(path)
+        assert {node.domain for node in model.graph.node} <= {"", "ai.onnx"}
+        assert [entry.domain for entry in model.opset_import] == [""]
+
+
+def test_the_portable_graphs_run_in_another_implementation(made, original, sources) -> None:
+    folder = made.bundles["portable"]
+    encoder, decoder = (ReferenceEvaluator(onnx.load(folder / name)) for name in (names.ENCODER, names.DECODER))
+    theirs = TorchEngine(original.model, pad=0).start(sources[:2])
+    source, mask = pad_sources(sources[:2], pad=0)
+    cross = encoder.run(None, {names.SOURCE: source, names.SOURCE_MASK: mask})
+    past = [np.zeros((2, 4, 0, 8), np.float32)] * 4
+    tokens, rows = np.array([[[2, 9]], [[2, 11]]]), np.array([[0], [1]])
+    for _ in range(3):
+        feed = {names.TARGET: tokens, names.ROWS: rows, names.SOURCE_MASK: mask}
+        feed.update(zip(names.cross(2), cross, strict=True))
+        feed.update(zip(names.past(2), past, strict=True))
+        logits, *past = decoder.run(None, feed)
+        np.testing.assert_allclose(logits, theirs(tokens, rows), atol=LOGITS)
+        tokens = logits.argmax(-1)[:, :, None]
+
+
+def test_the_ort_graphs_hold_fused_attention(made) -> None:
+    for name, count in ((names.ENCODER, 2), (names.DECODER, 4)):
+        model = onnx.load(made.bundles["ort"] / name, load_external_data=False)
+        operators = [node.op_type for node in model.graph.node]
+        assert operators.count("MultiHeadAttention") == count
+        assert "Softmax" not in operators
+
+
+def test_nothing_is_baked_into_the_shapes(bundle: Path) -> None:
+    model = onnx.load(bundle / names.DECODER, load_external_data=False)
+    shapes = {
+        value.name: [dim.dim_param or dim.dim_value for dim in value.type.tensor_type.shape.dim]
+        for value in model.graph.input
+    }
+    assert shapes[names.TARGET] == ["batch", "rows_per_sentence", "new_length"]
+    assert shapes[names.ROWS] == ["batch", "rows_per_sentence"]
+    assert shapes["past_keys.0"] == ["past_rows", 4, "past_length", 8]
+    assert shapes["cross_keys.0"] == ["batch", 4, "source_length", 8]
+
+
+def test_a_model_with_separate_vocabularies_and_learned_positions_exports(tmp_path) -> None:
+    shape = replace(TINY, joint_vocabulary=False, tied_output=False, norm_first=False, positions="learned")
+    checkpoint = load_checkpoint(write_checkpoint(tmp_path / "checkpoint", shape))
+    made = export_bundle(tmp_path / "checkpoint", tmp_path / "bundle")
+    sources = checkpoint.tokenizer().encode(TEXTS)
+    ours = decode(OnnxEngine(made, threads=1), sources, checkpoint.generation)
+    theirs = decode(TorchEngine(checkpoint.model, pad=0), sources, checkpoint.generation)
+    assert [found[0].tokens for found in ours] == [found[0].tokens for found in theirs]

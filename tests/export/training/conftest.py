@@ -1,0 +1,140 @@
+"""A toy language, a tiny model and an observer that remembers."""
+
+import random
+from collections.abc import Callable
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from seq2edge.files import replaced_file
+from seq2edge_export.training.history import Measurement
+from seq2edge_export.training.job import Job
+from seq2edge_export.training.settings import ModelSettings, TokenizerSettings, TrainingSettings
+
+ADJECTIVES = ["red", "blue", "green", "big", "small", "old", "new", "good"]
+NOUNS = ["cat", "dog", "bird", "house", "tree", "child", "man", "woman"]
+VERBS = ["sees", "likes", "finds", "hears"]
+
+TINY: dict[str, Any] = {
+    "vocabulary": 290,
+    "width": 16,
+    "heads": 2,
+    "encoder_layers": 1,
+    "decoder_layers": 1,
+    "feed_forward": 32,
+    "max_positions": 64,
+    "batch_tokens": 512,
+    "accumulate": 2,
+    "warmup_steps": 5,
+    "learning_rate": 0.01,
+    "max_steps": 12,
+    "evaluate_every": 4,
+    "save_every": 3,
+    "average": 2,
+    "device": "cpu",
+    "precision": "fp32",
+    "threads": 1,
+}
+
+
+def sentence_pair(choose: random.Random) -> str:
+    """English of seven words; in the toy language words are spelt backwards, and the verb comes last."""
+    adjectives, nouns, verb = choose.sample(ADJECTIVES, 2), choose.sample(NOUNS, 2), choose.choice(VERBS)
+    source = ["the", adjectives[0], nouns[0], verb, "the", adjectives[1], nouns[1]]
+    target = ["the", nouns[0], adjectives[0], "the", nouns[1], adjectives[1], verb]
+    return f"{' '.join(source)}.\t{' '.join(word[::-1] for word in target)}."
+
+
+def settings_from(values: dict[str, Any], cls: Any) -> Any:
+    return cls(**{field.name: values[field.name] for field in fields(cls) if field.name in values})
+
+
+class Recorder:
+    def __init__(self) -> None:
+        self.said: list[str] = []
+        self.losses: list[float] = []
+        self.rows: list[Measurement] = []
+        self.best: list[bool] = []
+
+    def say(self, text: str) -> None:
+        self.said.append(text)
+
+    def step(self, step: int, *, loss: float, tokens_per_second: float) -> None:
+        assert tokens_per_second > 0
+        self.losses.append(loss)
+
+    def measured(self, row: Measurement, *, best: bool) -> None:
+        self.rows.append(row)
+        self.best.append(best)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def one_thread() -> None:
+    """The same thread count everywhere gives the same numbers, and the models are too small for two."""
+    torch.set_num_threads(1)
+
+
+@pytest.fixture
+def quick_curves(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Spare the picture, which takes longer to draw than these models to train."""
+
+    def draw(history: list[Measurement], path: Path) -> None:
+        with replaced_file(path) as new:
+            new.write_bytes(b"\x89PNG")
+
+    monkeypatch.setattr("seq2edge_export.training.run.draw_curves", draw)
+
+
+@pytest.fixture
+def observer() -> Recorder:
+    return Recorder()
+
+
+@pytest.fixture(scope="session")
+def nobody() -> Recorder:
+    """An observer that no test asks."""
+    return Recorder()
+
+
+@pytest.fixture(scope="session")
+def toy(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with train.tsv and dev.tsv."""
+    folder, choose = tmp_path_factory.mktemp("toy"), random.Random(1)
+    for name, count in (("train.tsv", 100), ("dev.tsv", 8)):
+        (folder / name).write_text("".join(sentence_pair(choose) + "\n" for _ in range(count)), encoding="utf-8")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def make_job(toy: Path) -> Callable[..., Job]:
+    """A tiny job; every setting may be changed by its name."""
+
+    def make(output: Path, *, train: Path = toy / "train.tsv", dev: Path = toy / "dev.tsv", **changes: Any) -> Job:
+        values = {**TINY, **changes}
+        about = ("source_language", "target_language", "license", "attribution")
+        return Job(
+            train=train,
+            dev=dev,
+            output=output,
+            tokenizer=settings_from(values, TokenizerSettings),
+            model=settings_from(values, ModelSettings),
+            training=settings_from(values, TrainingSettings),
+            **{name: values[name] for name in about if name in values},
+        )
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def arguments(toy: Path) -> Callable[..., list[str]]:
+    """The same tiny job as a command line."""
+
+    def make(output: Path, **changes: Any) -> list[str]:
+        files = {"train": toy / "train.tsv", "dev": toy / "dev.tsv", "output": output}
+        options = {**files, **TINY, **changes}
+        return ["train", *(f"--{name.replace('_', '-')}={value}" for name, value in options.items())]
+
+    return make

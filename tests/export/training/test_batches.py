@@ -1,0 +1,89 @@
+import numpy as np
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+from seq2edge_export.training.batches import make_batch, plan_epoch
+from seq2edge_export.training.epochs import Epochs
+from seq2edge_export.training.settings import TrainingSettings
+from seq2edge_export.training.state import Progress
+
+LENGTHS = st.integers(1, 200).flatmap(lambda rows: arrays(np.int64, (rows, 2), elements=st.integers(1, 50)))
+SEEDS = st.integers(0, 2**32 - 1)
+
+
+@settings(deadline=None)
+@given(LENGTHS, st.integers(1, 400), SEEDS, st.integers(0, 50))
+def test_every_sentence_is_in_an_epoch_exactly_once(
+    lengths: np.ndarray, batch_tokens: int, seed: int, epoch: int
+) -> None:
+    plan = plan_epoch(lengths, batch_tokens=batch_tokens, seed=seed, epoch=epoch)
+    assert sorted(np.concatenate(plan)) == list(range(len(lengths)))
+
+
+@settings(deadline=None)
+@given(LENGTHS, st.integers(1, 400), SEEDS)
+def test_a_padded_batch_stays_within_its_tokens_unless_it_is_one_sentence(
+    lengths: np.ndarray, batch_tokens: int, seed: int
+) -> None:
+    for rows in plan_epoch(lengths, batch_tokens=batch_tokens, seed=seed, epoch=0):
+        assert len(rows) == 1 or len(rows) * lengths[rows].max() <= batch_tokens
+
+
+@settings(deadline=None)
+@given(LENGTHS, st.integers(1, 400), SEEDS, st.integers(0, 50))
+def test_a_plan_depends_on_nothing_but_seed_and_epoch(
+    lengths: np.ndarray, batch_tokens: int, seed: int, epoch: int
+) -> None:
+    first, second = (plan_epoch(lengths, batch_tokens=batch_tokens, seed=seed, epoch=epoch) for _ in range(2))
+    assert [rows.tolist() for rows in first] == [rows.tolist() for rows in second]
+
+
+@settings(deadline=None)
+@given(LENGTHS, st.integers(1, 400), SEEDS)
+def test_every_epoch_has_as_many_batches(lengths: np.ndarray, batch_tokens: int, seed: int) -> None:
+    counts = {len(plan_epoch(lengths, batch_tokens=batch_tokens, seed=seed, epoch=epoch)) for epoch in range(4)}
+    assert len(counts) == 1
+
+
+def test_little_of_a_batch_is_padding() -> None:
+    lengths = np.random.default_rng(0).integers(5, 60, (5000, 1)).repeat(2, axis=1)
+    plan = plan_epoch(lengths, batch_tokens=2048, seed=0, epoch=0)
+    padded = sum(len(rows) * lengths[rows].max() for rows in plan)
+    assert lengths[:, 0].sum() / padded > 0.95
+
+
+def test_epochs_differ() -> None:
+    lengths = np.full((100, 2), 7)
+    plans = [plan_epoch(lengths, batch_tokens=70, seed=0, epoch=epoch) for epoch in range(2)]
+    assert [rows.tolist() for rows in plans[0]] != [rows.tolist() for rows in plans[1]]
+
+
+@given(st.integers(1, 7), st.integers(0, 40))
+def test_an_interrupted_order_of_batches_goes_on_as_if_it_had_not_been(accumulate: int, done: int) -> None:
+    encoded = [([number] * (number % 5 + 1), [number, 3]) for number in range(4, 40)]
+    options = TrainingSettings(batch_tokens=20, accumulate=accumulate)
+    whole, progress = Epochs(encoded, options), Progress()
+    expected = [whole.advance(progress) for _ in range(done + 20)]
+
+    before, at = Epochs(encoded, options), Progress()
+    for _ in range(done):
+        before.advance(at)
+    after = Epochs(encoded, options)
+    assert [after.advance(at) for _ in range(20)] == expected[done:]
+    assert after.done(at) == whole.done(progress)
+    assert at.step == done + 20
+
+
+def test_a_batch_is_padded_and_its_target_shifted_by_one() -> None:
+    batch = make_batch([([5, 6, 3], [7, 3]), ([8, 3], [9, 10, 3])], pad=0, start=2)
+    assert batch.source.tolist() == [[5, 6, 3], [8, 3, 0]]
+    assert batch.source_mask.tolist() == [[True, True, True], [True, True, False]]
+    assert batch.target_input.tolist() == [[2, 7, 3], [2, 9, 10]]
+    assert batch.target_output.tolist() == [[7, 3, 0], [9, 10, 3]]
+
+
+def test_padding_in_the_text_counts_as_text_in_the_mask() -> None:
+    batch = make_batch([([0, 3], [4, 3]), ([5, 6, 3], [4, 3])], pad=0, start=2)
+    assert torch.equal(batch.source_mask, torch.tensor([[True, True, False], [True, True, True]]))

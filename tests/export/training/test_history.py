@@ -1,0 +1,37 @@
+import csv
+from pathlib import Path
+
+from seq2edge_export.training.history import Measurement, best_of, draw_curves, since_best, write_table
+
+
+def row(step: int, *, bleu: float, loss: float) -> Measurement:
+    return Measurement(
+        step=step, epoch=0.5, seconds=1.0, learning_rate=0.1, train_loss=loss, dev_loss=loss, dev_bleu=bleu
+    )
+
+
+def test_the_best_has_the_highest_bleu_and_among_equals_the_lowest_loss() -> None:
+    history = [row(1, bleu=0, loss=5), row(2, bleu=0, loss=4), row(3, bleu=0, loss=4.5)]
+    assert best_of(history).step == 2
+    assert best_of([*history, row(4, bleu=1, loss=9)]).step == 4
+
+
+def test_measurements_since_the_best_are_counted() -> None:
+    assert since_best([]) == 0
+    assert since_best([row(1, bleu=1, loss=5)]) == 0
+    assert since_best([row(1, bleu=2, loss=5), row(2, bleu=1, loss=4), row(3, bleu=1, loss=3)]) == 2
+
+
+def test_the_table_has_a_row_a_measurement(tmp_path: Path) -> None:
+    write_table([row(1, bleu=1, loss=5), row(2, bleu=2, loss=4)], tmp_path / "log.csv")
+    with (tmp_path / "log.csv").open(newline="", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    assert [(int(line["step"]), float(line["dev_bleu"])) for line in rows] == [(1, 1.0), (2, 2.0)]
+
+
+def test_the_picture_is_a_png(tmp_path: Path) -> None:
+    from matplotlib.image import imread
+
+    draw_curves([row(1, bleu=1, loss=5)], tmp_path / "curves.png")
+    height, width, _ = imread(tmp_path / "curves.png").shape
+    assert width > height > 400

@@ -1,0 +1,161 @@
+"""Runs that are killed with SIGKILL, from outside or in the middle of writing a file, and resumed."""
+
+import csv
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from seq2edge_export.training.job import Job
+from seq2edge_export.training.trainer import train
+
+pytestmark = [
+    pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork and SIGKILL"),
+    pytest.mark.usefixtures("quick_curves"),
+]
+MakeJob = Callable[..., Job]
+
+# Runs command lines in children that kill themselves when a file of some name is about to take its place for the n-th
+# time, half written; one process for all of them, because importing PyTorch takes longer than the runs.
+DRIVER = """
+import json, os, pathlib, signal, sys, traceback
+import sacrebleu.metrics.bleu, torch._dynamo  # what a first measurement and a first update import
+import seq2edge_export.commands.train, seq2edge_export.training.display, seq2edge_export.training.run
+from seq2edge.cli import main
+from seq2edge.files import replaced_file
+
+def draw(history, path):  # matplotlib would take most of the time
+    with replaced_file(path) as new:
+        new.write_bytes(b"\\x89PNG")
+
+seq2edge_export.training.run.draw_curves = draw
+
+def die_at(name, times):
+    rename, seen = pathlib.Path.replace, 0
+    def replace(new, target):
+        nonlocal seen
+        seen += target.name.startswith(name)
+        if seen == times:
+            os.truncate(new, new.stat().st_size // 2)
+            os.kill(os.getpid(), signal.SIGKILL)
+        return rename(new, target)
+    pathlib.Path.replace = replace
+
+def run(name, times, arguments):
+    child = os.fork()
+    if child:
+        return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    os.dup2(2, 1)
+    try:
+        die_at(name, times)
+        main(arguments, standalone_mode=False)
+        os._exit(0)
+    except BaseException:
+        traceback.print_exc()
+        os._exit(1)
+
+for line in sys.stdin:
+    print(run(*json.loads(line)), flush=True)
+"""
+
+MOMENTS = {
+    "while the vocabulary is written": ("tokenizer.model", 1),
+    "while the config is written": ("config.json", 1),
+    "while the first state is written": ("state.pt", 1),
+    "while a state is written": ("state.pt", 2),
+    "while weights are written": ("weights-", 2),
+    "while the checkpoint is written": ("model.safetensors", 2),
+    "while the card is written": ("README.md", 1),
+    "while the table is written": ("log.csv", 2),
+    "while the picture is written": ("curves.png", 3),
+    "while the last state is written": ("state.pt", 6),
+}
+STARTS = list(MOMENTS)[:3]  # the folder holds no state yet, so that a run may also start anew
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory, make_job: MakeJob, nobody: Any) -> dict[str, Any]:
+    """What a run leaves that nothing interrupted."""
+    job = make_job(tmp_path_factory.mktemp("whole") / "out")
+    train(job, resume=False, observer=nobody)
+    return content(job.output)
+
+
+@pytest.fixture(scope="module")
+def driver() -> Any:
+    """Runs a command line until it is killed, and gives its exit code."""
+    with subprocess.Popen([sys.executable, "-c", DRIVER], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+
+        def run(name: str, times: int, arguments: list[str]) -> int:
+            process.stdin.write(json.dumps([name, times, arguments]).encode() + b"\n")
+            process.stdin.flush()
+            return int(process.stdout.readline())
+
+        yield run
+
+
+def content(output: Path) -> dict[str, Any]:
+    """Every file of a run by name; of the table, all but the seconds, and of the picture, that it is one."""
+    kept = {path.name: path.read_bytes() for path in output.rglob("*") if path.is_file()}
+    table = csv.DictReader(kept.pop("log.csv").decode().splitlines())
+    rows = [{name: value for name, value in row.items() if name != "seconds"} for row in table]
+    picture = kept["curves.png"].startswith(b"\x89PNG")
+    return {**kept, "log.csv": rows, "curves.png": picture, "state.pt": "holds the seconds"}
+
+
+@pytest.mark.parametrize("moment", MOMENTS)
+def test_a_run_killed_at_this_moment_ends_as_if_it_had_not_been(
+    moment: str,
+    tmp_path: Path,
+    driver: Any,
+    arguments: Callable[..., list[str]],
+    make_job: MakeJob,
+    whole: Any,
+    nobody: Any,
+) -> None:
+    assert driver(*MOMENTS[moment], arguments(tmp_path / "out")) == -signal.SIGKILL
+    train(make_job(tmp_path / "out"), resume=True, observer=nobody)
+    assert content(tmp_path / "out") == whole
+
+
+@pytest.mark.parametrize("moment", STARTS)
+def test_a_run_killed_while_it_starts_can_be_started_again_without_resume(
+    moment: str, tmp_path: Path, driver: Any, arguments: Callable[..., list[str]], make_job: MakeJob, nobody: Any
+) -> None:
+    assert driver(*MOMENTS[moment], arguments(tmp_path / "out")) == -signal.SIGKILL
+    train(make_job(tmp_path / "out", seed=2, max_steps=1), resume=False, observer=nobody)
+
+
+def test_a_run_killed_again_and_again_ends_as_if_it_had_not_been(
+    tmp_path: Path, driver: Any, arguments: Callable[..., list[str]], whole: Any
+) -> None:
+    command, deaths = [*arguments(tmp_path / "out"), "--resume"], 0
+    while driver("state.pt", 2, command):
+        deaths += 1
+        assert deaths < 10
+    assert deaths == 6  # of seven states, the first at the start, each life saves one
+    assert content(tmp_path / "out") == whole
+
+
+@pytest.mark.parametrize("sign", ["training a vocabulary", "update 4"])
+def test_the_command_killed_from_outside_goes_on_with_resume(
+    sign: str, tmp_path: Path, arguments: Callable[..., list[str]], whole: Any
+) -> None:
+    command = [sys.executable, "-m", "seq2edge", *arguments(tmp_path / "out")]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        for line in process.stderr:
+            if line.startswith(sign):
+                process.kill()
+                break
+        process.stderr.read()
+        assert process.wait() == -signal.SIGKILL
+    done = subprocess.run([*command, "--resume"], capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "after 12 updates" in done.stdout
+    assert content(tmp_path / "out") == whole
