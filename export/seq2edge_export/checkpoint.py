@@ -25,7 +25,8 @@ from seq2edge.closed import ClosedError, read_closed
 from seq2edge.errors import CheckpointError
 from seq2edge.files import replaced_file
 from seq2edge.generation import GenerationOptions
-from seq2edge.tokenizer import Tokenizer
+from seq2edge.tokenization import Tokenization
+from seq2edge.tokenizer import Tokenizer, load_tokenizer
 from seq2edge.tokens import SpecialTokens
 from seq2edge_export.model import Transformer
 
@@ -58,17 +59,17 @@ class CheckpointConfig:
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A checkpoint in memory."""
+    """A checkpoint in memory, whatever family it is of."""
 
-    folder: Path
+    family: str
     config: CheckpointConfig
     generation: GenerationOptions
     model: Transformer
+    tokenization: Tokenization
+    tokenizer_files: dict[str, Path]  # by the names that they have in a bundle
 
     def tokenizer(self) -> Tokenizer:
-        names = self.config.source_tokenizer, self.config.target_tokenizer
-        source, target = (self.folder / name for name in names)
-        return Tokenizer.load(source, target, eos=self.config.tokens.eos)
+        return load_tokenizer(self.tokenization, self.config.tokens, self.tokenizer_files)
 
 
 def load_checkpoint(folder: Path) -> Checkpoint:
@@ -79,7 +80,9 @@ def load_checkpoint(folder: Path) -> Checkpoint:
     generation = _read(GenerationOptions, folder / GENERATION)
     model = Transformer(config.architecture)
     load_weights(model, folder / WEIGHTS)
-    return Checkpoint(folder, config, generation, model.eval())
+    tokenization = Tokenization(source=config.source_tokenizer, target=config.target_tokenizer)
+    files = {name: folder / name for name in tokenization.files}
+    return Checkpoint("seq2edge", config, generation, model.eval(), tokenization, files)
 
 
 def read_config(folder: Path) -> CheckpointConfig:

@@ -18,13 +18,13 @@ from seq2edge.bundle import (
     Manifest,
     Precision,
     Rights,
-    TokenizerFiles,
     load_bundle,
 )
 from seq2edge.errors import ParityError, UsageError
 from seq2edge.files import new_folder
 from seq2edge.parity import Parity
-from seq2edge_export.checkpoint import Checkpoint, load_checkpoint
+from seq2edge_export.checkpoint import Checkpoint
+from seq2edge_export.families import load_checkpoint
 from seq2edge_export.trace import OPSET, trace_decoder, trace_encoder
 from seq2edge_export.verify.verify import verify
 from seq2edge_graphs.manifest import describe_files, write_manifest
@@ -46,6 +46,7 @@ def export_bundle(
     *,
     precision: Precision = "fp32",
     dialect: Dialect = "ort",
+    family: str = "auto",
     compare: bool = True,
     force: bool = False,
     say: Callable[[str], None] = lambda _: None,
@@ -54,7 +55,7 @@ def export_bundle(
     if target.exists() and not force:
         raise UsageError(f"{target} exists already; give --force to replace it")
     say("reading the checkpoint")
-    checkpoint = load_checkpoint(source)
+    checkpoint = load_checkpoint(source, family)
     with new_folder(target, replace=force) as folder:
         _write_graphs(checkpoint, folder, precision, dialect, say)
         _copy_tokenizer(checkpoint, folder)
@@ -89,19 +90,19 @@ def _write_graphs(
 
 
 def _copy_tokenizer(checkpoint: Checkpoint, folder: Path) -> None:
-    for name in {checkpoint.config.source_tokenizer, checkpoint.config.target_tokenizer}:
-        shutil.copyfile(checkpoint.folder / name, folder / name)
+    for name, file in checkpoint.tokenizer_files.items():
+        shutil.copyfile(file, folder / name)
 
 
 def _manifest(checkpoint: Checkpoint, precision: Precision, dialect: Dialect, files: dict[str, FileEntry]) -> Manifest:
     config = checkpoint.config
     return Manifest(
         format_version=bundle.FORMAT_VERSION,
-        family="seq2edge",
+        family=checkpoint.family,
         architecture=config.architecture,
         parameters=count_parameters(config.architecture),
         tokens=config.tokens,
-        tokenizer=TokenizerFiles(source=config.source_tokenizer, target=config.target_tokenizer),
+        tokenizer=checkpoint.tokenization,
         languages=Languages(source=config.source_language, target=config.target_language),
         precision=precision,
         dialect=dialect,

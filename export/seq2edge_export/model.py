@@ -89,7 +89,7 @@ class Residual(nn.Module):
     def __init__(self, shape: Architecture, dropout: float) -> None:
         super().__init__()
         self.norm_first = shape.norm_first
-        self.norm = nn.LayerNorm(shape.width)
+        self.norm = layer_norm(shape)
         self.dropout = nn.Dropout(dropout)
 
     def enter(self, states: Tensor) -> Tensor:
@@ -151,21 +151,26 @@ class DecoderLayer(nn.Module):
 
 
 class Embedding(nn.Module):
-    """Token vectors times the root of the width, plus a vector for each position."""
+    """Token vectors times the root of the width or another factor, plus a vector for each position."""
+
+    positions: Tensor | None
 
     def __init__(self, shape: Architecture, tokens: nn.Embedding, dropout: float) -> None:
         super().__init__()
         self.tokens = tokens
-        self.scale = math.sqrt(shape.width)
+        self.scale = math.sqrt(shape.width) if shape.embedding_scale is None else shape.embedding_scale
         self.dropout = nn.Dropout(dropout)
         if shape.positions == "learned":
             self.positions = nn.Parameter(torch.empty(shape.max_positions, shape.width))
         else:
-            self.register_buffer("positions", sinusoids(shape), persistent=False)
+            table = None if shape.positions == "none" else sinusoids(shape)
+            self.register_buffer("positions", table, persistent=False)
 
     def forward(self, ids: Tensor, start: int) -> Tensor:  # (B, T)
-        positions = self.positions[start : start + ids.shape[1]]  # (T, D)
-        return self.dropout(self.tokens(ids) * self.scale + positions)  # (B, T, D)
+        states = self.tokens(ids) * self.scale  # (B, T, D)
+        if self.positions is not None:
+            states = states + self.positions[start : start + ids.shape[1]]  # (T, D)
+        return self.dropout(states)
 
 
 class Transformer(nn.Module):
@@ -180,9 +185,9 @@ class Transformer(nn.Module):
         self.target_embedding = Embedding(shape, target_tokens, dropout)
         self.encoder = nn.ModuleList(EncoderLayer(shape, dropout) for _ in range(shape.encoder_layers))
         self.decoder = nn.ModuleList(DecoderLayer(shape, dropout) for _ in range(shape.decoder_layers))
-        self.encoder_norm = nn.LayerNorm(shape.width) if shape.final_norm else nn.Identity()
-        self.decoder_norm = nn.LayerNorm(shape.width) if shape.final_norm else nn.Identity()
-        self.output = nn.Linear(shape.width, shape.target_vocabulary, bias=False)
+        self.encoder_norm = layer_norm(shape) if shape.final_norm else nn.Identity()
+        self.decoder_norm = layer_norm(shape) if shape.final_norm else nn.Identity()
+        self.output = nn.Linear(shape.width, shape.target_vocabulary, bias=shape.output_bias)
         if shape.tied_output:
             self.output.weight = target_tokens.weight
         initialise(self, seed)
@@ -232,6 +237,10 @@ class Transformer(nn.Module):
         return [KeysValues(empty, empty)] * self.shape.decoder_layers
 
 
+def layer_norm(shape: Architecture) -> nn.LayerNorm:
+    return nn.LayerNorm(shape.width, eps=shape.norm_epsilon)
+
+
 def attend_to(mask: Tensor) -> Tensor:
     """Spread a padding mask over heads and queries."""
     return mask[:, None, None, :]  # (B, 1, 1, S)
@@ -246,7 +255,7 @@ def causal_mask(*, past: int, new: int, device: torch.device) -> Tensor:
 def sinusoids(shape: Architecture) -> Tensor:
     """Waves of growing length, sine and cosine of each; computed in double precision."""
     waves = torch.arange(0, shape.width, 2, dtype=torch.float64) / shape.width
-    positions = torch.arange(shape.max_positions, dtype=torch.float64)
+    positions = shape.position_offset + torch.arange(shape.max_positions, dtype=torch.float64)
     angles = positions[:, None] * 10_000.0**-waves  # (positions, D / 2)
     if shape.positions == "sinusoidal_halves":
         return torch.cat([angles.sin(), angles.cos()], dim=1).float()

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 Activation = Literal["relu", "gelu", "silu"]
-Positions = Literal["sinusoidal", "sinusoidal_halves", "learned"]
+Positions = Literal["sinusoidal", "sinusoidal_halves", "learned", "none"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,9 +23,13 @@ class Architecture:
     norm_first: bool = True  # norm before each sublayer, or after it
     final_norm: bool = True  # another norm at the end of both stacks
     positions: Positions = "sinusoidal"  # sin and cos interleaved, or all sin before all cos
+    position_offset: int = 0  # the number of the first position in a sinusoidal table
     max_positions: int = 512
     joint_vocabulary: bool = True  # source and target share one embedding
     tied_output: bool = True  # the output projection is the target embedding
+    output_bias: bool = False
+    embedding_scale: float | None = None  # token vectors are multiplied by it; left out, the root of the width
+    norm_epsilon: float = 1e-5
 
     def __post_init__(self) -> None:
         for name in ("source_vocabulary", "target_vocabulary", "width", "heads", "feed_forward", "max_positions"):
@@ -35,8 +39,12 @@ class Architecture:
             raise ValueError("encoder_layers and decoder_layers must be at least 1")
         if self.width % self.heads:
             raise ValueError(f"width {self.width} cannot be divided among {self.heads} heads")
-        if self.positions != "learned" and self.width % 2:
+        if self.positions.startswith("sinusoidal") and self.width % 2:
             raise ValueError(f"sinusoidal positions need an even width, not {self.width}")
+        if self.position_offset < 0 or (self.position_offset and not self.positions.startswith("sinusoidal")):
+            raise ValueError("position_offset is for sinusoidal tables; a learned one holds the rows that are used")
+        if self.norm_epsilon <= 0:
+            raise ValueError(f"norm_epsilon is {self.norm_epsilon}, but must be above 0")
         if self.joint_vocabulary and self.source_vocabulary != self.target_vocabulary:
             raise ValueError("a joint vocabulary needs source_vocabulary and target_vocabulary to be equal")
 
@@ -53,7 +61,8 @@ def count_parameters(shape: Architecture) -> int:
     encoder = shape.encoder_layers * (attention + feed_forward + 2 * norm)
     decoder = shape.decoder_layers * (2 * attention + feed_forward + 3 * norm)
     final_norms = 2 * norm if shape.final_norm else 0
-    return encoder + decoder + final_norms + _table_rows(shape) * shape.width
+    output_bias = shape.target_vocabulary if shape.output_bias else 0
+    return encoder + decoder + final_norms + _table_rows(shape) * shape.width + output_bias
 
 
 def cost_per_source_token(shape: Architecture, *, source_length: int) -> int:

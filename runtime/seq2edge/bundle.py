@@ -12,6 +12,7 @@ from seq2edge.errors import BundleError
 from seq2edge.files import sha256_of
 from seq2edge.generation import GenerationOptions
 from seq2edge.parity import Parity
+from seq2edge.tokenization import Tokenization
 from seq2edge.tokens import SpecialTokens
 
 FORMAT_VERSION = 1
@@ -28,14 +29,6 @@ class FileEntry:
 
     sha256: str
     size: int
-
-
-@dataclass(frozen=True, kw_only=True)
-class TokenizerFiles:
-    """Names of the SentencePiece models; one name twice where the vocabulary is joint."""
-
-    source: str
-    target: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,7 +54,7 @@ class Manifest:
     architecture: Architecture
     parameters: int
     tokens: SpecialTokens
-    tokenizer: TokenizerFiles
+    tokenizer: Tokenization
     languages: Languages
     precision: Precision
     dialect: Dialect
@@ -73,7 +66,7 @@ class Manifest:
     parity: Parity | None  # null: nobody has compared it with the original
 
     def __post_init__(self) -> None:
-        wanted = {names.ENCODER, names.DECODER, names.WEIGHTS, self.tokenizer.source, self.tokenizer.target}
+        wanted = {names.ENCODER, names.DECODER, names.WEIGHTS, *self.tokenizer.files}
         missing = sorted(wanted - self.files.keys())
         if missing:
             raise ValueError(f"files does not name {', '.join(missing)}")

@@ -1,43 +1,84 @@
-"""Text to ids and back with SentencePiece; needs sentencepiece."""
+"""Text to ids and back with a source and a target vocabulary; needs sentencepiece and tokenizers."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
-from sentencepiece import SentencePieceProcessor
-
 from seq2edge.errors import DataError
+from seq2edge.tokenization import Tokenization
+from seq2edge.tokens import SpecialTokens
+from seq2edge.vocabularies import Vocabulary, load_sentencepiece, load_vocabulary
+
+
+@dataclass(frozen=True, kw_only=True)
+class Frame:
+    """What stands around the ids of a source text."""
+
+    before: tuple[int, ...] = ()
+    after: tuple[int, ...] = ()
+    pad: int = 0
+    length: int = 0  # filled up with ``pad`` to this length
+
+    def around(self, ids: Sequence[int]) -> list[int]:
+        framed = [*self.before, *ids, *self.after]
+        return framed + [self.pad] * (self.length - len(framed))
 
 
 class Tokenizer:
     """A source and a target vocabulary, which may be the same."""
 
-    def __init__(self, source: SentencePieceProcessor, target: SentencePieceProcessor, *, eos: int) -> None:
+    def __init__(
+        self,
+        source: Vocabulary,
+        target: Vocabulary,
+        *,
+        eos: int,
+        frame: Frame | None = None,
+        lowercase: bool = False,
+    ) -> None:
         self.source = source
         self.target = target
         self.eos = eos
+        self.frame = frame or Frame(after=(eos,))
+        self.lowercase = lowercase
 
     @classmethod
     def load(cls, source: Path, target: Path, *, eos: int) -> "Tokenizer":
-        return cls(_load(source), _load(target), eos=eos)
+        """Two SentencePiece models, with the end mark behind every text."""
+        return cls(load_sentencepiece(source), load_sentencepiece(target), eos=eos)
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
-        """Source ids of each text, with the end mark."""
-        return _encode(self.source, texts, self.eos)
+        """Source ids of each text, with the marks that the model was trained with."""
+        return [self.frame.around(ids) for ids in self.source.encode(self._prepare(texts))]
 
     def encode_target(self, texts: Sequence[str]) -> list[list[int]]:
         """Target ids of each text, with the end mark."""
-        return _encode(self.target, texts, self.eos)
+        return [[*ids, self.eos] for ids in self.target.encode(self._prepare(texts))]
 
     def decode(self, ids: Sequence[Sequence[int]]) -> list[str]:
         """The text of each sequence of target ids; control ids, and ids without a piece, say nothing."""
         size = self.target.get_piece_size()
         return [self.target.decode([i for i in row if 0 <= i < size]) for row in ids]
 
+    def _prepare(self, texts: Sequence[str]) -> list[str]:
+        for text in texts:
+            _check(text)
+        return [text.lower() if self.lowercase else text for text in texts]
 
-def _encode(model: SentencePieceProcessor, texts: Sequence[str], eos: int) -> list[list[int]]:
-    for text in texts:
-        _check(text)
-    return [[*ids, eos] for ids in model.encode(list(texts))]
+
+def load_tokenizer(rules: Tokenization, tokens: SpecialTokens, files: Mapping[str, Path]) -> Tokenizer:
+    """The tokenizer that a manifest describes; ``files`` says where the files of its names are."""
+    frame = Frame(
+        before=(tokens.bos,) if rules.source_bos else (),
+        after=(tokens.eos,) if rules.source_eos else (),
+        pad=tokens.pad,
+        length=rules.source_length,
+    )
+    source, target = (
+        load_vocabulary(rules, tokens, files[name], files[codes] if codes else None)
+        for name, codes in ((rules.source, rules.source_codes), (rules.target, rules.target_codes))
+    )
+    return Tokenizer(source, target, eos=tokens.eos, frame=frame, lowercase=rules.lowercase)
 
 
 def _check(text: str) -> None:
@@ -49,10 +90,3 @@ def _check(text: str) -> None:
             f"the text {text[:60]!a} is not Unicode: it has the lone surrogate U+{ord(text[error.start]):04X} at "
             f"character {error.start + 1}, which mostly comes from bytes that are not UTF-8"
         ) from None
-
-
-def _load(path: Path) -> SentencePieceProcessor:
-    try:
-        return SentencePieceProcessor(model_file=str(path))
-    except (OSError, RuntimeError) as error:
-        raise DataError(f"{path} is not a SentencePiece model that can be read ({error})") from None

@@ -1,4 +1,4 @@
-"""Translate text with a bundle: the runtime in one class; needs numpy, onnxruntime and sentencepiece."""
+"""Translate text with a bundle: the runtime in one class; needs numpy, onnxruntime, sentencepiece and tokenizers."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
@@ -12,7 +12,7 @@ from seq2edge.errors import DataError, UsageError
 from seq2edge.generation import GenerationOptions
 from seq2edge.onnx_engine import OnnxEngine
 from seq2edge.search import Hypothesis
-from seq2edge.tokenizer import Tokenizer
+from seq2edge.tokenizer import load_tokenizer
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,8 +32,8 @@ class Translator:
         manifest, folder = self.bundle.manifest, self.bundle.folder
         self.options = manifest.generation
         self.longest = manifest.architecture.max_positions
-        files = manifest.tokenizer
-        self.tokenizer = Tokenizer.load(folder / files.source, folder / files.target, eos=manifest.tokens.eos)
+        files = {name: folder / name for name in manifest.files}
+        self.tokenizer = load_tokenizer(manifest.tokenizer, manifest.tokens, files)
         self.engine = OnnxEngine(self.bundle, threads=threads or allowed_cpus())
 
     def translate(self, texts: Sequence[str], **changes: Any) -> list[Translation]:

@@ -22,10 +22,19 @@ import click
     show_default=True,
     help="Operators to use: onnxruntime's fused ones, or standard ONNX alone.",
 )
+@click.option(
+    "--family",
+    type=click.Choice(["auto", "recipe", "seq2edge"]),
+    default="auto",
+    show_default=True,
+    help="What CHECKPOINT is: a recipe (.toml) for a state dict, or a folder of seq2edge train.",
+)
 @click.option("--verify/--no-verify", "compare", default=True, help="Compare the bundle with the original model.")
 @click.option("--force", is_flag=True, help="Replace a bundle that exists.")
-def command(checkpoint: Path, bundle: Path, precision: str, dialect: str, compare: bool, force: bool) -> None:
-    """Turn a checkpoint folder into a bundle folder that runs without PyTorch."""
+def command(
+    checkpoint: Path, bundle: Path, precision: str, dialect: str, family: str, compare: bool, force: bool
+) -> None:
+    """Turn a checkpoint folder, or a recipe, into a bundle folder that runs without PyTorch."""
     from seq2edge.progress import stages
     from seq2edge_export.export import export_bundle
 
@@ -35,6 +44,7 @@ def command(checkpoint: Path, bundle: Path, precision: str, dialect: str, compar
             bundle,
             precision=precision,  # type: ignore[arg-type]
             dialect=dialect,  # type: ignore[arg-type]
+            family=family,
             compare=compare,
             force=force,
             say=say,

@@ -16,7 +16,7 @@ def command(bundle: Path, against: Path, source: Path | None, reference: Path | 
     from seq2edge.bundle import load_bundle
     from seq2edge.errors import ParityError
     from seq2edge.progress import stages
-    from seq2edge_export.checkpoint import load_checkpoint
+    from seq2edge_export.families import load_checkpoint
     from seq2edge_export.verify.show import as_table, to_json
     from seq2edge_export.verify.texts import read_texts
     from seq2edge_export.verify.verify import verify

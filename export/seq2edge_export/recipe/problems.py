@@ -1,0 +1,79 @@
+"""Everything in which a recipe and its state dict do not fit together; needs torch."""
+
+from dataclasses import asdict
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from seq2edge.architecture import Architecture
+from seq2edge.errors import DataError
+from seq2edge.tokenization import Tokenization
+from seq2edge.tokenizer import load_tokenizer
+from seq2edge_export.model import Transformer
+from seq2edge_export.recipe.places import Place
+from seq2edge_export.recipe.settings import Recipe
+from seq2edge_export.state_dict import StateDict
+
+
+def tensor_problems(recipe: Recipe, state: StateDict, found: list[Place], model: Transformer) -> list[str]:
+    """Tensors that are missing, surplus, of another shape, or hold no numbers."""
+    names, positions = recipe.tensors, recipe.positions
+    known = {place.theirs for place in found} | {positions.source, positions.target, *names.ignore}
+    missing = sorted({place.theirs for place in found if place.theirs not in state})
+    problems = [f"{name} is missing" for name in missing]
+    problems += [f"{name} has no place in the model (tensors.ignore leaves it out)" for name in state.keys() - known]
+    problems += [f"{name} is to be ignored, but is not there" for name in names.ignore if name not in state]
+    problems += [_misfit(place, state[place.theirs], model) for place in found if place.theirs in state]
+    return sorted(filter(None, problems))
+
+
+def setting_problems(recipe: Recipe, shape: Architecture) -> list[str]:
+    """Ids and lengths that the model does not have."""
+    smallest = min(shape.source_vocabulary, shape.target_vocabulary)
+    problems = [
+        f"tokens.{name} is {number}, but the ids of the model are 0 to {smallest - 1}"
+        for name, number in asdict(recipe.tokens).items()
+        if not 0 <= number < smallest
+    ]
+    most = recipe.positions.max_positions
+    lengths = {
+        "generation.max_new_tokens": recipe.generation.longest(1) - 1,
+        "tokenizer.source_length": recipe.tokenizer.source_length,
+    }
+    return problems + [
+        f"{name} is {length}, but positions.max_positions is {most}"
+        for name, length in lengths.items()
+        if length > most
+    ]
+
+
+def tokenizer_problems(recipe: Recipe, rules: Tokenization, files: dict[str, Path], shape: Architecture) -> list[str]:
+    """Vocabulary files that cannot be read or have more tokens than the model."""
+    try:
+        tokenizer = load_tokenizer(rules, recipe.tokens, files)
+    except DataError as error:
+        return [str(error)]
+    sides = (
+        (recipe.tokenizer.source, tokenizer.source, shape.source_vocabulary),
+        (recipe.tokenizer.target, tokenizer.target, shape.target_vocabulary),
+    )
+    return [
+        f"{name} has {vocabulary.get_piece_size()} tokens, but the model has {size}"
+        for name, vocabulary, size in sides
+        if vocabulary.get_piece_size() > size
+    ]
+
+
+def _misfit(place: Place, tensor: Tensor, model: Transformer) -> str:
+    shape, wanted = tuple(tensor.shape), _wanted(place, model)
+    if shape != wanted:
+        return f"{place.theirs} has the shape {shape} instead of {wanted}"
+    if not tensor.is_floating_point():
+        return f"{place.theirs} holds {tensor.dtype} instead of floating-point numbers"
+    return "" if torch.isfinite(tensor).all() else f"{place.theirs} holds NaN or infinity"
+
+
+def _wanted(place: Place, model: Transformer) -> tuple[int, ...]:
+    rows, *rest = model.get_parameter(place.ours[0]).shape
+    return rows * len(place.ours), *rest

@@ -1,0 +1,23 @@
+"""What counts as a word, and how words become a text again; needs nothing.
+
+``spaces``: whatever stands between spaces is a word, and words are joined by spaces. For text that was split before.
+
+``punctuation``: a run of letters, digits and underscores is a word, and so is every other character that is no space.
+Joined by spaces, but for none before ``. , ; : ! ? ) ] } % »`` and none behind ``( [ { «``.
+"""
+
+import re
+
+from seq2edge.tokenization import Split
+
+WORD = re.compile(r"\w+|[^\w\s]")
+LOOSE = re.compile(r" (?=[.,;:!?)\]}%»])|(?<=[(\[{«]) ")
+
+
+def split_words(text: str, rule: Split) -> list[str]:
+    return WORD.findall(text) if rule == "punctuation" else text.split()
+
+
+def join_words(words: list[str], rule: Split) -> str:
+    text = " ".join(words)
+    return LOOSE.sub("", text) if rule == "punctuation" else text

@@ -1,0 +1,57 @@
+"""A model of PyTorch's translation tutorial goes all the way: state dict, recipe, bundle, and the same tokens."""
+
+from pathlib import Path
+
+import pytest
+import torch
+from click.testing import CliRunner
+from tutorial_model import TEXTS, Saved, save_with_recipe, seeded_model
+
+from seq2edge import Translator
+from seq2edge.bundle import Dialect, load_bundle
+from seq2edge.cli import main
+from seq2edge_export.export import export_bundle
+from seq2edge_export.families import load_checkpoint
+
+
+@pytest.fixture(scope="module", params=[False, True], ids=["norm-last", "norm-first"])
+def saved(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Saved:
+    changes = {"norm_first = false": "norm_first = true"} if request.param else {}
+    return save_with_recipe(tmp_path_factory.mktemp("tutorial"), seeded_model(norm_first=request.param), changes)
+
+
+@pytest.mark.parametrize("dialect", ["ort", "portable"])
+@torch.inference_mode()
+def test_the_bundle_says_what_the_tutorials_greedy_decode_says(saved: Saved, dialect: Dialect, tmp_path: Path) -> None:
+    export_bundle(saved.recipe, tmp_path / "bundle", dialect=dialect)
+    translator = Translator(tmp_path / "bundle", threads=1)
+    sources = translator.tokenizer.encode(TEXTS)
+    expected = [saved.model.greedy(source, max_len=20) for source in sources]
+    results = translator.translate(TEXTS, num_beams=1)
+    assert [list(result.tokens) for result in results] == expected
+    assert len({result.text for result in results}) > 2  # the comparison says something
+
+
+@torch.inference_mode()
+def test_the_model_computes_the_tutorials_logits(saved: Saved) -> None:
+    checkpoint = load_checkpoint(saved.recipe)
+    source = torch.tensor([checkpoint.tokenizer().encode(TEXTS)[0]])
+    target = torch.tensor([[2, 5, 9, 4, 7]])
+    expected = saved.model.generator(saved.model.decode(target.T, saved.model.encode(source.T)))  # (T, 1, V)
+    logits = checkpoint.model(source, source > -1, target)
+    torch.testing.assert_close(logits, expected.transpose(0, 1), atol=2e-5, rtol=1e-5)  # sums in another order
+
+
+def test_the_commands_lead_from_state_dict_to_translation(saved: Saved, tmp_path: Path) -> None:
+    run = CliRunner()
+    bundle = str(tmp_path / "bundle")
+    for arguments in (
+        ["recipe", str(saved.recipe.with_name("model.pt")), "-o", str(tmp_path / "draft.toml")],
+        ["export", str(saved.recipe), bundle, "--family", "recipe"],
+        ["verify", bundle, "--against", str(saved.recipe)],
+        ["translate", "-m", bundle, "--threads", "1", "ein Hund."],
+        ["inspect", bundle],
+    ):
+        done = run.invoke(main, arguments)
+        assert done.exit_code == 0, done.output
+    assert load_bundle(tmp_path / "bundle").manifest.family == "recipe"
