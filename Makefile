@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/ready
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test check format bench clean help
+.PHONY: demo test slow peers check format bench clean help
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -23,7 +23,16 @@ demo: $(READY) ## export the embedded checkpoint and translate with the bundle
 
 test: $(READY) ## all tests that fit into ten minutes
 	$(BIN)/python -m pytest -m "not slow and not peers" tests
-	
+
+slow: $(READY) ## tests that take longer
+	$(BIN)/python -m pytest -m slow tests
+
+peers: $(READY) ## tests against other people's checkpoints, fetched by name from the package index
+	$(BIN)/python -m pytest -m peers tests
+
+bench: $(READY) ## measure speed beside PyTorch; results go to benchmarks/results
+	$(BIN)/python benchmarks/versus_torch.py
+
 check: $(READY) ## format, lint, types, layers
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .

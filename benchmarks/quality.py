@@ -26,7 +26,7 @@ def main(pairs: Path, checkpoints: tuple[Path, ...], bundles: tuple[Path, ...], 
     """Translate the first column of PAIRS and compare with the second."""
     data = read_pairs(pairs)
     for folder in checkpoints:
-        texts = translate_with_torch(load_checkpoint(folder), data.sources, num_beams=num_beams)
+        texts = translate_with_torch(load_checkpoint(folder).original(), data.sources, num_beams=num_beams)
         report("checkpoint", folder, texts, data.targets)
         show(samples, data.sources, data.targets, texts)
     for folder in bundles:

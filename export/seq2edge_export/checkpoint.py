@@ -20,15 +20,17 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from seq2edge.architecture import Architecture
+from seq2edge.architecture import Architecture, count_parameters
+from seq2edge.bundle import Languages, Rights
 from seq2edge.closed import ClosedError, read_closed
 from seq2edge.errors import CheckpointError
 from seq2edge.files import replaced_file
 from seq2edge.generation import GenerationOptions
 from seq2edge.tokenization import Tokenization
-from seq2edge.tokenizer import Tokenizer, load_tokenizer
 from seq2edge.tokens import SpecialTokens
+from seq2edge_export.graph_modules import transformer_graphs
 from seq2edge_export.model import Transformer
+from seq2edge_export.original import Original
 
 CONFIG, WEIGHTS, GENERATION, CARD = "config.json", "model.safetensors", "generation_config.json", "README.md"
 FORMAT_VERSION = 1
@@ -68,8 +70,22 @@ class Checkpoint:
     tokenization: Tokenization
     tokenizer_files: dict[str, Path]  # by the names that they have in a bundle
 
-    def tokenizer(self) -> Tokenizer:
-        return load_tokenizer(self.tokenization, self.config.tokens, self.tokenizer_files)
+    def original(self) -> Original:
+        """What becomes a bundle."""
+        config = self.config
+        return Original(
+            family=self.family,
+            graphs=transformer_graphs(self.model),
+            architecture=config.architecture,
+            parameters=count_parameters(config.architecture),
+            max_positions=config.architecture.max_positions,
+            tokens=config.tokens,
+            tokenization=self.tokenization,
+            tokenizer_files=self.tokenizer_files,
+            generation=self.generation,
+            languages=Languages(source=config.source_language, target=config.target_language),
+            rights=Rights(license=config.license, attribution=config.attribution),
+        )
 
 
 def load_checkpoint(folder: Path) -> Checkpoint:

@@ -1,52 +1,49 @@
 """The original PyTorch model as an engine for the runtime's search; needs torch."""
 
 import torch
+from torch import Tensor
 
+from seq2edge import names
 from seq2edge.onnx_engine import pad_sources
 from seq2edge.search import Ids, Scores
-from seq2edge_export.model import KeysValues, Transformer
+from seq2edge_export.graph_modules import GraphModules
 
 
 class TorchEngine:
-    """A model in PyTorch, decoding where its weights are."""
+    """The two modules in PyTorch, decoding where their weights are."""
 
-    def __init__(self, model: Transformer, *, pad: int) -> None:
-        self.model = model
+    def __init__(self, graphs: GraphModules, *, pad: int) -> None:
+        self.graphs = graphs
         self.pad = pad
+        self.device = next(graphs.decoder.parameters()).device
 
     def start(self, sources: list[list[int]]) -> "TorchStep":
-        device = self.model.output.weight.device
-        source, mask = (torch.as_tensor(array, device=device) for array in pad_sources(sources, self.pad))
-        return TorchStep(self.model, source, mask)
+        source, mask = (torch.as_tensor(array, device=self.device) for array in pad_sources(sources, self.pad))
+        return TorchStep(self.graphs, source, mask)
 
 
 class TorchStep:
-    """Decode one step with the original model; the cache follows the rows that the search keeps."""
+    """Decode one step with the original model; keeps the cache, and drops the sentences that the search has dropped."""
 
-    def __init__(self, model: Transformer, source: torch.Tensor, source_mask: torch.Tensor) -> None:
-        self.model = model
+    def __init__(self, graphs: GraphModules, source: Tensor, source_mask: Tensor) -> None:
+        self.decoder = graphs.decoder
         self.source_mask = source_mask
         with torch.inference_mode():
-            self.cross = model.encode(source, source_mask)
-        self.past: list[KeysValues] | None = None
+            self.cross: list[Tensor] = graphs.encoder(source, source_mask)
+        sizes = {names.PAST_ROWS: len(source), names.PAST_LENGTH: 0}
+        self.past: list[Tensor] = [state.zeros(sizes, source.device) for state in graphs.past]
         self.rows_per_sentence = 1
 
     @torch.inference_mode()
     def __call__(self, tokens: Ids, rows: Ids) -> Scores:  # (B, K, T), (B, K) -> (B, K, V)
-        chosen = torch.as_tensor(rows, device=self.source_mask.device)
+        new, chosen = (torch.as_tensor(array, device=self.source_mask.device) for array in (tokens, rows))
         self._keep_sentences(chosen[:, 0] // self.rows_per_sentence)
-        past = None if self.past is None else _select(self.past, chosen.flatten())
-        new = torch.as_tensor(tokens, device=chosen.device).flatten(0, 1)  # (B * K, T)
-        decoded = self.model.decode(new, self.cross, self.source_mask, past)
-        self.past, self.rows_per_sentence = decoded.present, rows.shape[1]
-        logits: Scores = self.model.output(decoded.states[:, -1]).float().cpu().numpy()
-        return logits.reshape(*rows.shape, -1)
+        logits, *self.past = self.decoder(new, chosen, self.source_mask, self.cross, self.past)
+        self.rows_per_sentence = rows.shape[1]
+        scores: Scores = logits.float().cpu().numpy()
+        return scores
 
-    def _keep_sentences(self, kept: torch.Tensor) -> None:
+    def _keep_sentences(self, kept: Tensor) -> None:
         if len(kept) < len(self.source_mask):
             self.source_mask = self.source_mask[kept]
-            self.cross = _select(self.cross, kept)
-
-
-def _select(layers: list[KeysValues], rows: torch.Tensor) -> list[KeysValues]:
-    return [KeysValues(layer.keys[rows], layer.values[rows]) for layer in layers]
+            self.cross = [states[kept] for states in self.cross]

@@ -51,8 +51,9 @@ class Manifest:
 
     format_version: int
     family: str
-    architecture: Architecture
+    architecture: Architecture | None  # null: a module of its own kind
     parameters: int
+    max_positions: int  # tokens of the longest source, and of the longest target
     tokens: SpecialTokens
     tokenizer: Tokenization
     languages: Languages

@@ -1,26 +1,46 @@
-"""The names of graph inputs, outputs and bundle files: each is made here and nowhere else; needs nothing."""
+"""The names of graph inputs, outputs, axes and bundle files: each is made here and nowhere else; needs nothing."""
+
+ENCODER, DECODER, WEIGHTS, MANIFEST = "encoder.onnx", "decoder.onnx", "weights.bin", "manifest.json"
 
 SOURCE, SOURCE_MASK = "source", "source_mask"
 TARGET, ROWS, LOGITS = "target", "rows", "logits"
-PAST = "past_"  # how the cache's inputs begin
-PAST_ROWS, PAST_LENGTH = "past_rows", "past_length"  # its axes that change
 
-ENCODER, DECODER, WEIGHTS, MANIFEST = "encoder.onnx", "decoder.onnx", "weights.bin", "manifest.json"
+# Axes whose size changes from call to call.
+BATCH, SOURCE_LENGTH = "batch", "source_length"
+ROWS_PER_SENTENCE, NEW_LENGTH = "rows_per_sentence", "new_length"
+PAST_ROWS, PAST_LENGTH = "past_rows", "past_length"
+
+_CROSS, _PAST, _PRESENT = "cross", "past", "present"
 
 
 def cross(layers: int) -> list[str]:
     """Cross-attention keys and values of every decoder layer: made by the encoder, read by the decoder."""
-    return _keys_values("cross", layers)
+    return _keys_values(_CROSS, layers)
 
 
 def past(layers: int) -> list[str]:
     """The cache that a decoder call reads."""
-    return _keys_values("past", layers)
+    return _keys_values(_PAST, layers)
 
 
-def present(layers: int) -> list[str]:
-    """The cache that a decoder call gives, which is the past of the next."""
-    return _keys_values("present", layers)
+def numbered_cross(count: int) -> list[str]:
+    """States that a module of its own kind hands from encoder to decoder."""
+    return [f"{_CROSS}.{number}" for number in range(count)]
+
+
+def numbered_past(count: int) -> list[str]:
+    """States that a module of its own kind hands from one decoder call to the next."""
+    return [f"{_PAST}.{number}" for number in range(count)]
+
+
+def is_past(name: str) -> bool:
+    """Whether a decoder input is part of the cache."""
+    return name.startswith(_PAST)
+
+
+def present_of(past_name: str) -> str:
+    """The output that is the past of the next call."""
+    return _PRESENT + past_name.removeprefix(_PAST)
 
 
 def _keys_values(kind: str, layers: int) -> list[str]:

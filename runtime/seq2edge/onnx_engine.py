@@ -1,7 +1,7 @@
 """The two graphs of a bundle as an engine; needs numpy and onnxruntime.
 
 The graphs say themselves what the cache looks like: the encoder's outputs are the cross states, and the decoder's
-inputs that begin with ``past_`` are the cache, in the order of its outputs behind the logits.
+inputs that begin with ``past`` are the cache, in the order of its outputs behind the logits.
 """
 
 from typing import TYPE_CHECKING
@@ -16,6 +16,12 @@ from seq2edge.sessions import open_session
 
 if TYPE_CHECKING:
     from onnxruntime import InferenceSession, NodeArg
+
+TYPES = {
+    "tensor(float)": np.float32,
+    "tensor(float16)": np.float16,
+    "tensor(int64)": np.int64,
+}
 
 
 class OnnxEngine:
@@ -40,7 +46,7 @@ class OnnxStep:
     def __init__(self, decoder: "InferenceSession", mask: NDArray[np.bool_], cross: dict[str, Scores]) -> None:
         self.decoder = decoder
         self.source = {names.SOURCE_MASK: mask, **cross}  # one row a sentence
-        inputs = [entry for entry in decoder.get_inputs() if entry.name.startswith(names.PAST)]
+        inputs = [entry for entry in decoder.get_inputs() if names.is_past(entry.name)]
         self.past = {entry.name: _empty(entry, rows=len(mask)) for entry in inputs}
         self.rows_per_sentence = 1
 
@@ -69,4 +75,5 @@ def pad_sources(sources: list[list[int]], pad: int) -> tuple[Ids, NDArray[np.boo
 def _empty(past: "NodeArg", *, rows: int) -> Scores:
     """A cache of no tokens."""
     sizes = {names.PAST_ROWS: rows, names.PAST_LENGTH: 0}
-    return np.zeros([sizes[size] if isinstance(size, str) else size for size in past.shape], np.float32)
+    shape = [sizes[size] if isinstance(size, str) else size for size in past.shape]
+    return np.zeros(shape, TYPES[past.type])

@@ -5,7 +5,6 @@ from seq2edge.architecture import (
     cache_bytes,
     cost_per_source_token,
     cost_per_target_token,
-    count_parameters,
 )
 from seq2edge.bundle import Bundle
 from seq2edge.parity import Parity
@@ -16,12 +15,15 @@ Rows = list[tuple[str, str]]
 def describe_bundle(bundle: Bundle, *, source_length: int, target_length: int) -> Rows:
     """Name and value of everything worth knowing."""
     manifest = bundle.manifest
-    size = bundle.size
+    size, shape = bundle.size, Rows()
+    if manifest.architecture is not None:
+        shape = describe_shape(manifest.architecture, source_length=source_length, target_length=target_length)
     return [
         ("bundle", str(bundle.folder)),
         ("family", manifest.family),
         ("languages", f"{manifest.languages.source or '?'} → {manifest.languages.target or '?'}"),
-        *describe_shape(manifest.architecture, source_length=source_length, target_length=target_length),
+        *shape,
+        ("parameters", f"{manifest.parameters:,}"),
         ("precision", manifest.precision),
         ("dialect", f"{manifest.dialect}, opset {manifest.opset}"),
         ("size", f"{size / 1e6:.2f} MB, {size / manifest.parameters:.3f} bytes a parameter"),
@@ -44,7 +46,6 @@ def describe_shape(shape: Architecture, *, source_length: int, target_length: in
         ("norm", "before each sublayer" if shape.norm_first else "after each sublayer"),
         ("positions", f"{shape.positions}, at most {shape.max_positions}"),
         ("vocabulary", _vocabulary(shape)),
-        ("parameters", f"{count_parameters(shape):,}"),
         ("cost of a source token", f"{source_cost / 1e6:.2f} million operations {lengths}"),
         ("cost of a target token", f"{target_cost / 1e6:.2f} million operations {lengths}"),
         ("cache of a sentence", f"{cache / 1e6:.3f} MB {lengths}"),

@@ -31,7 +31,7 @@ class Translator:
         self.bundle = load_bundle(Path(bundle) if bundle is not None else EMBEDDED)
         manifest, folder = self.bundle.manifest, self.bundle.folder
         self.options = manifest.generation
-        self.longest = manifest.architecture.max_positions
+        self.longest = manifest.max_positions
         files = {name: folder / name for name in manifest.files}
         self.tokenizer = load_tokenizer(manifest.tokenizer, manifest.tokens, files)
         self.engine = OnnxEngine(self.bundle, threads=threads or allowed_cpus())

@@ -29,12 +29,12 @@ TEXTS = [
 
 @pytest.fixture(scope="module")
 def original(made):
-    return load_checkpoint(made.checkpoint)
+    return load_checkpoint(made.checkpoint).original()
 
 
 @pytest.fixture
 def engines(bundle: Path, original):
-    return OnnxEngine(load_bundle(bundle), threads=1), TorchEngine(original.model, pad=original.config.tokens.pad)
+    return OnnxEngine(load_bundle(bundle), threads=1), TorchEngine(original.graphs, pad=original.tokens.pad)
 
 
 @pytest.fixture
@@ -46,8 +46,7 @@ def sources(original) -> list[list[int]]:
 def test_cross_keys_and_values_are_the_originals(engines, sources) -> None:
     ours, theirs = engines[0].start(sources), engines[1].start(sources)
     real = ours.source[names.SOURCE_MASK][:, None, :, None]  # what stands in the padding is never looked at
-    expected = [tensor for layer in theirs.cross for tensor in layer]
-    for name, tensor in zip(names.cross(2), expected, strict=True):
+    for name, tensor in zip(names.cross(2), theirs.cross, strict=True):
         np.testing.assert_allclose(ours.source[name] * real, tensor.numpy() * real, atol=LOGITS)
 
 
@@ -101,7 +100,7 @@ def test_the_portable_graphs_hold_standard_operators_only(made) -> None:
 def test_the_portable_graphs_run_in_another_implementation(made, original, sources) -> None:
     folder = made.bundles["portable"]
     encoder, decoder = (ReferenceEvaluator(onnx.load(folder / name)) for name in (names.ENCODER, names.DECODER))
-    theirs = TorchEngine(original.model, pad=0).start(sources[:2])
+    theirs = TorchEngine(original.graphs, pad=0).start(sources[:2])
     source, mask = pad_sources(sources[:2], pad=0)
     cross = encoder.run(None, {names.SOURCE: source, names.SOURCE_MASK: mask})
     past = [np.zeros((2, 4, 0, 8), np.float32)] * 4
@@ -137,9 +136,9 @@ def test_nothing_is_baked_into_the_shapes(bundle: Path) -> None:
 
 def test_a_model_with_separate_vocabularies_and_learned_positions_exports(tmp_path) -> None:
     shape = replace(TINY, joint_vocabulary=False, tied_output=False, norm_first=False, positions="learned")
-    checkpoint = load_checkpoint(write_checkpoint(tmp_path / "checkpoint", shape))
+    checkpoint = load_checkpoint(write_checkpoint(tmp_path / "checkpoint", shape)).original()
     made = export_bundle(tmp_path / "checkpoint", tmp_path / "bundle")
     sources = checkpoint.tokenizer().encode(TEXTS)
     ours = decode(OnnxEngine(made, threads=1), sources, checkpoint.generation)
-    theirs = decode(TorchEngine(checkpoint.model, pad=0), sources, checkpoint.generation)
+    theirs = decode(TorchEngine(checkpoint.graphs, pad=0), sources, checkpoint.generation)
     assert [found[0].tokens for found in ours] == [found[0].tokens for found in theirs]

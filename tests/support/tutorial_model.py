@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
@@ -85,6 +86,10 @@ class Seq2SeqTransformer(nn.Module):
         mask = nn.Transformer.generate_square_subsequent_mask(tgt.size(0)).isinf()
         return self.transformer.decoder(self.positional_encoding(self.tgt_tok_emb(tgt)), memory, mask)
 
+    def logits(self, source: Tensor, target: Tensor) -> Tensor:
+        """Logits (B, T, V) of ids with the sentences first."""
+        return self.generator(self.decode(target.T, self.encode(source.T))).transpose(0, 1)
+
     def greedy(self, source: list[int], max_len: int) -> list[int]:
         """The tutorial's greedy_decode: the whole prefix again at every step."""
         memory = self.encode(torch.tensor(source).view(-1, 1))
@@ -125,11 +130,11 @@ ANSWERS = {
     'bos = "?"': f"bos = {BOS}",
     'eos = "?"': f"eos = {EOS}",
     'unk = "?"': f"unk = {UNK}",
-    'kind = "?"': 'kind = "words"\nsplit = "punctuation"',
+    '[tokenizer]\nkind = "?"': '[tokenizer]\nkind = "words"\nsplit = "punctuation"',
     'source = "?"': 'source = "words.de"',
     'target = "?"': 'target = "words.json"',
-    "max_new_tokens = 60": "max_new_tokens = 20",
 }
+LENGTH = re.compile("max_new_tokens = .*")
 
 
 def save_with_recipe(folder: Path, model: Seq2SeqTransformer, changes: dict[str, str] | None = None) -> Saved:
@@ -142,5 +147,5 @@ def save_with_recipe(folder: Path, model: Seq2SeqTransformer, changes: dict[str,
     for question, answer in {**ANSWERS, **(changes or {})}.items():
         assert question in text, question
         text = text.replace(question, answer)
-    recipe.write_text(text, encoding="utf-8")
+    recipe.write_text(LENGTH.sub("max_new_tokens = 20", text), encoding="utf-8")
     return Saved(model, recipe)

@@ -27,7 +27,7 @@ def command(bundle: Path, against: Path, source: Path | None, reference: Path | 
         say("reading the checkpoint")
         checkpoint = load_checkpoint(against)
         say("comparing")
-        verdict = verify(loaded, checkpoint, texts=texts, references=references)
+        verdict = verify(loaded, checkpoint.original(), texts=texts, references=references)
     click.echo(to_json(verdict) if as_json else as_table(verdict))
     if not verdict.passed:
         raise ParityError(str(verdict))

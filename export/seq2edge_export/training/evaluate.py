@@ -5,13 +5,14 @@ from dataclasses import dataclass
 import torch
 from torch.nn import functional
 
+from seq2edge.decoding import decode
 from seq2edge.generation import GenerationOptions
-from seq2edge.search import search
 from seq2edge.tokenizer import Tokenizer
 from seq2edge.tokens import SpecialTokens
+from seq2edge_export.graph_modules import transformer_graphs
 from seq2edge_export.model import Transformer
-from seq2edge_export.torch_engine import TorchStep
-from seq2edge_export.training.batches import Batch, Encoded, lengths_of, make_batch, mask_of, pad_rows, plan_in_order
+from seq2edge_export.torch_engine import TorchEngine
+from seq2edge_export.training.batches import Batch, Encoded, lengths_of, make_batch, plan_in_order
 
 BATCH_TOKENS = 4096
 
@@ -49,17 +50,12 @@ def dev_bleu(model: Transformer, dev: DevSet) -> float:
 
 def translate(model: Transformer, dev: DevSet) -> list[str]:
     """Greedy translations in the order of the dev set."""
-    device = next(model.parameters()).device
-    output: list[list[int]] = [[]] * len(dev.encoded)
-    for rows in plan_in_order(lengths_of(dev.encoded), batch_tokens=BATCH_TOKENS):
-        sources = [dev.encoded[row][0] for row in rows]
-        step = TorchStep(model, pad_rows(sources, dev.tokens.pad).to(device), mask_of(sources).to(device))
-        longest = 2 * max(map(len, sources)) + 10  # an untrained model never ends by itself
-        limit = min(longest, model.shape.max_positions)
-        found = search(step, [[dev.tokens.bos]] * len(rows), _greedy_options(dev.tokens, limit))
-        for row, (hypothesis,) in zip(rows, found, strict=True):
-            output[row] = hypothesis.tokens
-    return dev.tokenizer.decode(output)
+    sources = [source for source, _ in dev.encoded]
+    longest = 2 * max(map(len, sources)) + 10  # an untrained model never ends by itself
+    options = _greedy_options(dev.tokens, min(longest, model.shape.max_positions))
+    engine = TorchEngine(transformer_graphs(model), pad=dev.tokens.pad)
+    found = decode(engine, sources, options, batch_tokens=BATCH_TOKENS)
+    return dev.tokenizer.decode([hypothesis.tokens for (hypothesis,) in found])
 
 
 def _greedy_options(tokens: SpecialTokens, max_new_tokens: int) -> GenerationOptions:

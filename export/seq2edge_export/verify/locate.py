@@ -15,7 +15,8 @@ from seq2edge import names
 from seq2edge.bundle import Bundle
 from seq2edge.onnx_engine import OnnxEngine
 from seq2edge.sessions import open_session
-from seq2edge_export.model import Transformer
+from seq2edge_export.graph_modules import GraphModules
+from seq2edge_export.graph_names import PREFIX
 from seq2edge_export.torch_engine import TorchEngine
 from seq2edge_graphs.expose import expose, inner_values
 
@@ -39,12 +40,12 @@ class Parting:
 
 
 def first_difference(
-    bundle: Bundle, model: Transformer, source: list[int], prefix: list[int], *, limit: float
+    bundle: Bundle, graphs: GraphModules, source: list[int], prefix: list[int], *, limit: float
 ) -> tuple[str, float] | None:
     """Run one sentence through both with a forced prefix; give the first layer that differs by more than a limit."""
     pad = bundle.manifest.tokens.pad
-    with _watched(model) as theirs:
-        TorchEngine(model, pad=pad).start([source])(np.array([[prefix]]), np.array([[0]]))
+    with _watched(graphs) as theirs:
+        TorchEngine(graphs, pad=pad).start([source])(np.array([[prefix]]), np.array([[0]]))
     ours = _inner(bundle, source, prefix)
     for name, value in ours.items():
         original = theirs.get(name)
@@ -74,7 +75,7 @@ def _run(bundle: Bundle, graph: str, feed: dict[str, Any]) -> Values:
 
 
 @contextmanager
-def _watched(model: Transformer) -> Iterator[Values]:
+def _watched(graphs: GraphModules) -> Iterator[Values]:
     """Collect what every module of the original gives."""
     values: Values = {}
 
@@ -84,7 +85,9 @@ def _watched(model: Transformer) -> Iterator[Values]:
 
         return hook
 
-    hooks = [module.register_forward_hook(keep(name)) for name, module in model.named_modules() if name]
+    both = (*graphs.encoder.named_modules(), *graphs.decoder.named_modules())
+    modules = {name.removeprefix(PREFIX): module for name, module in both if name}
+    hooks = [module.register_forward_hook(keep(name)) for name, module in modules.items()]
     try:
         yield values
     finally:

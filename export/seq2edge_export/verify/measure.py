@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from seq2edge import names
 from seq2edge.batching import group
@@ -13,7 +14,8 @@ from seq2edge.generation import GenerationOptions
 from seq2edge.onnx_engine import OnnxEngine, OnnxStep
 from seq2edge.parity import Parity, Quality
 from seq2edge.search import Hypothesis
-from seq2edge_export.checkpoint import Checkpoint
+from seq2edge_export.graph_modules import Axes
+from seq2edge_export.original import Original
 from seq2edge_export.torch_engine import TorchEngine, TorchStep
 from seq2edge_export.verify.forcing import LogitDifference, forced_logits
 
@@ -36,7 +38,7 @@ class Comparison:
     """A bundle and its original side by side on some sentences."""
 
     bundle: Bundle
-    checkpoint: Checkpoint
+    original: Original
     ours: OnnxEngine
     theirs: TorchEngine
     sources: list[list[int]]
@@ -48,10 +50,17 @@ class Comparison:
             for batch in group([len(source) for source in self.sources], batch_tokens=10**9, batch_size=size):
                 sources, wanted = ([rows[place] for place in batch] for rows in (self.sources, targets))
                 result.cross = max(
-                    result.cross, _cross_difference(self.ours.start(sources), self.theirs.start(sources))
+                    result.cross, self._cross_difference(self.ours.start(sources), self.theirs.start(sources))
                 )
                 self._force_batch(batch, sources, wanted, result)
         return result
+
+    def _cross_difference(self, ours: OnnxStep, theirs: TorchStep) -> float:
+        mask = ours.source[names.SOURCE_MASK].astype(np.bool_)
+        return max(
+            float(np.abs((ours.source[state.name] - states.numpy()) * _real(mask, state.axes)).max())
+            for state, states in zip(self.theirs.graphs.cross, theirs.cross, strict=True)
+        )
 
     def _force_batch(
         self, batch: list[int], sources: list[list[int]], targets: list[list[int]], result: Forced
@@ -94,7 +103,7 @@ def measure(comparison: Comparison, references: Sequence[str] | None = None) -> 
         greedy_equal=min(map(_share_equal, greedy)),
         beam_equal=min(map(_share_equal, beam)),
         score_difference=rounded(max(map(_score_difference, [*greedy, *beam]))),
-        quality=_quality(comparison.checkpoint, beam[-1], references) if references else None,
+        quality=_quality(comparison.original, beam[-1], references) if references else None,
     )
     return parity, forced, targets
 
@@ -104,12 +113,12 @@ def rounded(value: float) -> float:
     return float(f"{value:.1e}")
 
 
-def _cross_difference(ours: OnnxStep, theirs: TorchStep) -> float:
-    real = ours.source[names.SOURCE_MASK][:, None, :, None]  # what stands in the padding is never looked at
-    original = [tensor.numpy() for layer in theirs.cross for tensor in layer]
-    copies = [states for name, states in ours.source.items() if name != names.SOURCE_MASK]
-    pairs = zip(copies, original, strict=True)
-    return float(max(np.abs((mine - yours) * real).max() for mine, yours in pairs))
+def _real(mask: NDArray[np.bool_], axes: Axes) -> NDArray[np.bool_]:
+    """The mask in the shape of a state: what stands in the padding is never looked at."""
+    if names.SOURCE_LENGTH not in axes:
+        return np.ones([1] * len(axes), np.bool_)
+    place = axes.index(names.SOURCE_LENGTH)
+    return mask.reshape(len(mask), *(mask.shape[1] if axis == place else 1 for axis in range(1, len(axes))))
 
 
 def _share_equal(pairs: Pairs) -> float:
@@ -120,11 +129,11 @@ def _score_difference(pairs: Pairs) -> float:
     return max((abs(ours.score - theirs.score) for ours, theirs in pairs if ours.tokens == theirs.tokens), default=0.0)
 
 
-def _quality(checkpoint: Checkpoint, pairs: Pairs, references: Sequence[str]) -> Quality:
+def _quality(original: Original, pairs: Pairs, references: Sequence[str]) -> Quality:
     from sacrebleu.metrics.bleu import BLEU
     from sacrebleu.metrics.chrf import CHRF
 
-    tokenizer = checkpoint.tokenizer()
+    tokenizer = original.tokenizer()
     ours, theirs = (tokenizer.decode([found.tokens for found in side]) for side in zip(*pairs, strict=True))
     scores = [metric.corpus_score(texts, [references]).score for metric in (BLEU(), CHRF()) for texts in (theirs, ours)]
     return Quality(

@@ -7,7 +7,7 @@ from seq2edge.bundle import Bundle
 from seq2edge.errors import DataError
 from seq2edge.onnx_engine import OnnxEngine
 from seq2edge.parity import LIMITS, Limits, Parity, shortcomings
-from seq2edge_export.checkpoint import Checkpoint
+from seq2edge_export.original import Original
 from seq2edge_export.torch_engine import TorchEngine
 from seq2edge_export.verify.locate import Parting, first_difference
 from seq2edge_export.verify.measure import Comparison, Forced, measure
@@ -36,13 +36,13 @@ class Verdict:
 
 def verify(
     bundle: Bundle,
-    checkpoint: Checkpoint,
+    original: Original,
     *,
     texts: Sequence[str] | None = None,
     references: Sequence[str] | None = None,
 ) -> Verdict:
     """Compare a bundle with its original and judge it by the limits of its precision."""
-    comparison = _side_by_side(bundle, checkpoint, texts)
+    comparison = _side_by_side(bundle, original, texts)
     parity, forced, targets = measure(comparison, references)
     limits = LIMITS[bundle.manifest.precision]
     failures = shortcomings(parity, limits)
@@ -50,8 +50,8 @@ def verify(
     return Verdict(parity, limits, failures, parting)
 
 
-def _side_by_side(bundle: Bundle, checkpoint: Checkpoint, texts: Sequence[str] | None) -> Comparison:
-    tokenizer, longest = checkpoint.tokenizer(), bundle.manifest.architecture.max_positions
+def _side_by_side(bundle: Bundle, original: Original, texts: Sequence[str] | None) -> Comparison:
+    tokenizer, longest = original.tokenizer(), bundle.manifest.max_positions
     if texts is None:  # a model with few positions is compared on the built-in sentences that it can read
         sources = [source for source in tokenizer.encode(SENTENCES) if len(source) <= longest]
     else:
@@ -62,7 +62,7 @@ def _side_by_side(bundle: Bundle, checkpoint: Checkpoint, texts: Sequence[str] |
     if not sources:
         raise DataError("there is no sentence to compare on; give some with --input")
     ours = OnnxEngine(bundle, threads=1)  # one thread: the same figures on every run
-    return Comparison(bundle, checkpoint, ours, TorchEngine(checkpoint.model, pad=ours.pad), sources)
+    return Comparison(bundle, original, ours, TorchEngine(original.graphs, pad=ours.pad), sources)
 
 
 def _locate(comparison: Comparison, forced: Forced, targets: list[list[int]], limits: Limits) -> Parting | None:
@@ -70,7 +70,7 @@ def _locate(comparison: Comparison, forced: Forced, targets: list[list[int]], li
     prefix = [comparison.options(1).decoder_start_token_id, *targets[sentence][:step]]
     found = first_difference(
         comparison.bundle,
-        comparison.checkpoint.model,
+        comparison.theirs.graphs,
         comparison.sources[sentence],
         prefix,
         limit=limits.layer_difference,

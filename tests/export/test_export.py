@@ -1,0 +1,204 @@
+"""Exporting: complete or absent, the same on every run, and every fault named before anything is written."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import onnx
+import onnx_ir as ir
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from tiny_checkpoint import TINY, write_checkpoint
+
+from seq2edge import Translator, names
+from seq2edge.bundle import Precision, load_bundle
+from seq2edge.errors import BundleError, CheckpointError, ParityError, UsageError
+from seq2edge_export.export import export_bundle
+from seq2edge_export.model import Transformer
+from seq2edge_graphs.weights import ALIGNMENT, INLINE_BYTES
+
+
+def command(*arguments: object) -> subprocess.CompletedProcess[str]:
+    program = [sys.executable, "-m", "seq2edge", "export", *map(str, arguments)]
+    return subprocess.run(program, capture_output=True, text=True, check=False)
+
+
+@pytest.fixture
+def checkpoint(made, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(made.checkpoint, tmp_path / "checkpoint"))
+
+
+def rewrite(checkpoint: Path, change) -> None:
+    path = checkpoint / "model.safetensors"
+    tensors = load_file(path)
+    change(tensors)
+    save_file(tensors, path)
+
+
+def test_the_same_checkpoint_gives_the_same_bytes(made, tmp_path: Path) -> None:
+    again = export_bundle(made.checkpoint, tmp_path / "again").folder
+    first = made.bundles["ort"]
+    assert sorted(path.name for path in first.iterdir()) == sorted(path.name for path in again.iterdir())
+    for path in first.iterdir():
+        assert path.read_bytes() == (again / path.name).read_bytes(), path.name
+
+
+def test_every_tensor_is_on_disk_once(made) -> None:
+    """The weights file holds each parameter and the position table one time; what stays in the graphs is small."""
+    folder = made.bundles["ort"]
+    sizes = [4 * parameter.numel() for parameter in Transformer(TINY).parameters()]
+    large = [size for size in sizes if size >= INLINE_BYTES]
+    expected = sum(large) + 4 * TINY.max_positions * TINY.width
+    assert expected <= (folder / names.WEIGHTS).stat().st_size <= expected + ALIGNMENT * len(large)
+    for name in (names.ENCODER, names.DECODER):
+        assert (folder / name).stat().st_size < 60_000
+
+
+def test_the_weights_have_the_names_of_the_parameters(made) -> None:
+    model = onnx.load(made.bundles["ort"] / names.DECODER, load_external_data=False)
+    large = {tensor.name for tensor in model.graph.initializer if len(tensor.dims) == 2}
+    assert {"decoder.0.attention.query.weight", "decoder.1.cross.output.weight"} <= large
+    assert not [name for name in large if name.startswith("val_")]
+
+
+def test_the_graphs_hold_no_path_of_the_machine(made) -> None:
+    for name in (names.ENCODER, names.DECODER):
+        content = (made.bundles["ort"] / name).read_bytes()
+        assert b".py" not in content
+        assert str(Path.home()).encode() not in content
+
+
+def test_licence_and_attribution_are_carried_along(made) -> None:
+    rights = load_bundle(made.bundles["ort"]).manifest.rights
+    assert (rights.license, rights.attribution) == ("CC0-1.0", "nobody")
+
+
+def test_what_exists_is_replaced_only_by_force(made, tmp_path: Path) -> None:
+    target = tmp_path / "bundle"
+    target.mkdir()
+    (target / "mine").write_text("keep")
+    with pytest.raises(UsageError, match="--force"):
+        export_bundle(made.checkpoint, target)
+    assert (target / "mine").read_text() == "keep"
+
+
+@pytest.mark.parametrize(("precision", "share"), [("fp16", 0.6), ("int8", 0.45)])
+def test_fewer_bits_make_a_smaller_bundle(made, tmp_path: Path, precision: Precision, share: float) -> None:
+    small = export_bundle(made.checkpoint, tmp_path / precision, precision=precision, compare=False)
+    full = load_bundle(made.bundles["ort"])
+    sizes = [bundle.manifest.files[names.WEIGHTS].size for bundle in (small, full)]
+    assert sizes[0] < share * sizes[1]
+    assert small.manifest.precision == precision
+    text = ["nobody sells bread."]
+    assert bool(Translator(small.folder).translate(text)[0].tokens)
+
+
+def test_all_faults_of_the_weights_are_named_in_one_error(checkpoint: Path, tmp_path: Path) -> None:
+    def spoil(tensors: dict[str, torch.Tensor]) -> None:
+        del tensors["encoder.0.attention.query.bias"]
+        tensors["stranger"] = torch.zeros(2)
+        tensors["encoder.1.attention.query.bias"] = torch.zeros(3)
+        tensors["decoder.0.cross.query.bias"][1] = float("nan")
+        tensors["decoder_norm.weight"] = torch.ones(32, dtype=torch.int64)
+
+    rewrite(checkpoint, spoil)
+    with pytest.raises(CheckpointError) as caught:
+        export_bundle(checkpoint, tmp_path / "bundle")
+    for words in (
+        "encoder.0.attention.query.bias is missing",
+        "stranger is not part of the model",
+        "encoder.1.attention.query.bias has the shape (3,) instead of (32,)",
+        "decoder.0.cross.query.bias holds NaN",
+        "decoder_norm.weight holds torch.int64",
+    ):
+        assert words in str(caught.value)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["checkpoint"]
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "words"),
+    [
+        ("config.json", "{", "config.json"),
+        ("config.json", '{"format_version": 1}', "lacks the key 'architecture'"),
+        ("model.safetensors", "not safetensors", "cannot be read as safetensors"),
+        ("tokenizer.model", "not sentencepiece", "SentencePiece"),
+        ("generation_config.json", '{"num_beams": 0}', "generation_config.json"),
+    ],
+)
+def test_a_broken_checkpoint_is_one_sentence(
+    checkpoint: Path, tmp_path: Path, file: str, content: str, words: str
+) -> None:
+    (checkpoint / file).write_text(content)
+    done = command(checkpoint, tmp_path / "bundle")
+    assert done.returncode == 2
+    assert words in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["checkpoint"]
+
+
+def test_what_is_no_checkpoint_is_refused(tmp_path: Path) -> None:
+    done = command(tmp_path / "nothing", tmp_path / "bundle")
+    assert done.returncode == 2
+    assert done.stderr.count("\n") == 1
+
+
+def test_a_bundle_that_fails_the_comparison_is_not_written(
+    made, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Break the graph on its way to disk: one weight of the traced encoder changes."""
+    from seq2edge_export import export
+
+    def wrong_strip(model) -> None:
+        value = model.graph.initializers.get("encoder.0.feed_forward.output.weight")
+        if value is not None:
+            numbers = value.const_value.numpy().copy()
+            numbers[0, 0] += 3
+            value.const_value = ir.tensor(numbers, name=value.name)
+
+    monkeypatch.setattr(export, "strip", wrong_strip)
+    with pytest.raises(ParityError, match=r"encoder\.0\.feed_forward"):
+        export_bundle(made.checkpoint, tmp_path / "bundle")
+    assert not list(tmp_path.iterdir())
+
+
+def test_kill_9_leaves_nothing_that_loads_and_the_next_export_cleans_up(made, tmp_path: Path) -> None:
+    target, left = tmp_path / "bundle", tmp_path / ".bundle.new"
+    program = [sys.executable, "-m", "seq2edge", "export", str(made.checkpoint), str(target)]
+    with subprocess.Popen(program, stdout=subprocess.DEVNULL) as process:
+        while not (left / names.DECODER).exists() and process.poll() is None:
+            time.sleep(0.01)
+        os.kill(process.pid, signal.SIGKILL)
+    assert not target.exists()
+    with pytest.raises(BundleError):
+        load_bundle(target)
+    export_bundle(made.checkpoint, target)
+    assert load_bundle(target).manifest.parity is not None
+    assert list(tmp_path.iterdir()) == [target]
+
+
+def test_the_command_says_the_size_for_each_parameter(made, tmp_path: Path) -> None:
+    done = command(made.checkpoint, tmp_path / "bundle", "--no-verify")
+    assert done.returncode == 0, done.stderr
+    assert "million parameters" in done.stdout
+    assert json.loads((tmp_path / "bundle" / names.MANIFEST).read_text())["parity"] is None
+
+
+def test_a_checkpoint_with_a_newer_format_is_refused(checkpoint: Path, tmp_path: Path) -> None:
+    config = json.loads((checkpoint / "config.json").read_text())
+    config["format_version"] = 99
+    (checkpoint / "config.json").write_text(json.dumps(config))
+    with pytest.raises(CheckpointError, match="format_version is 99"):
+        export_bundle(checkpoint, tmp_path / "bundle")
+
+
+def test_two_checkpoints_give_two_bundles(made, tmp_path: Path) -> None:
+    other = write_checkpoint(tmp_path / "other", seed=6)
+    bundle = export_bundle(other, tmp_path / "bundle", compare=False)
+    ours, theirs = (load_bundle(folder).manifest.files for folder in (bundle.folder, made.bundles["ort"]))
+    assert ours[names.WEIGHTS].sha256 != theirs[names.WEIGHTS].sha256

@@ -1,0 +1,106 @@
+"""verify passes what is right, and catches and locates what is not."""
+
+import json
+import shutil
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+
+from seq2edge import names
+from seq2edge.bundle import load_bundle
+from seq2edge.errors import DataError, UsageError
+from seq2edge_export.checkpoint import load_checkpoint
+from seq2edge_export.verify.texts import read_texts
+from seq2edge_export.verify.verify import verify
+from seq2edge_graphs.manifest import describe_files, write_manifest
+
+
+def break_weight(bundle: Path, graph: str, weight: str, target: Path) -> Path:
+    """A copy of a bundle in which one number of one weight is another, with hashes that fit."""
+    shutil.copytree(bundle, target)
+    model = onnx.load(target / graph, load_external_data=False)
+    place = next(tensor for tensor in model.graph.initializer if tensor.name == weight)
+    offset = int(next(entry.value for entry in place.external_data if entry.key == "offset"))
+    content = bytearray((target / names.WEIGHTS).read_bytes())
+    number = np.frombuffer(content[offset + 40 : offset + 44], np.float32) + 2
+    content[offset + 40 : offset + 44] = number.tobytes()
+    (target / names.WEIGHTS).write_bytes(content)
+    manifest = load_bundle(bundle).manifest
+    write_manifest(target, replace(manifest, files=describe_files(target)))
+    return target
+
+
+def command(*arguments: object) -> subprocess.CompletedProcess[str]:
+    program = [sys.executable, "-m", "seq2edge", "verify", *map(str, arguments)]
+    return subprocess.run(program, capture_output=True, text=True, check=False)
+
+
+def test_an_exported_bundle_says_what_the_original_says(bundle: Path, made) -> None:
+    verdict = verify(load_bundle(bundle), load_checkpoint(made.checkpoint).original())
+    assert verdict.passed
+    assert verdict.parity.greedy_equal == verdict.parity.beam_equal == verdict.parity.top1_agreement == 1.0
+    assert verdict.parity.logit_difference < 1e-4
+    assert verdict.parity.sentences >= 10
+
+
+def test_the_verdict_travels_in_the_manifest(bundle: Path) -> None:
+    parity = load_bundle(bundle).manifest.parity
+    assert parity is not None
+    assert parity.greedy_equal == 1.0
+    assert parity.batch_sizes == (1, 8)
+
+
+@pytest.mark.parametrize(
+    ("graph", "weight", "layer"),
+    [
+        (names.ENCODER, "encoder.1.attention.key.weight", "encoder.1.attention.key"),
+        (names.DECODER, "decoder.1.feed_forward.inner.weight", "decoder.1.feed_forward.inner"),
+    ],
+)
+def test_a_broken_weight_is_caught_and_located(made, tmp_path: Path, graph: str, weight: str, layer: str) -> None:
+    broken = break_weight(made.bundles["ort"], graph, weight, tmp_path / "broken")
+    verdict = verify(load_bundle(broken), load_checkpoint(made.checkpoint).original())
+    assert not verdict.passed
+    assert verdict.parting is not None
+    assert verdict.parting.layer == layer
+    assert layer in str(verdict)
+
+
+def test_the_command_says_no_with_exit_code_1(made, tmp_path: Path) -> None:
+    weight = "decoder.0.cross.output.weight"
+    broken = break_weight(made.bundles["portable"], names.DECODER, weight, tmp_path / "broken")
+    done = command(broken, "--against", made.checkpoint)
+    assert done.returncode == 1
+    assert done.stdout.endswith("failed\n")
+    assert "decoder.0.cross" in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_the_command_says_yes_and_speaks_json(made, tmp_path: Path) -> None:
+    (tmp_path / "in.txt").write_text("the old man sees bread.\n\nnobody wants apples.\n", encoding="utf-8")
+    (tmp_path / "ref.txt").write_text("x\n\ny\n", encoding="utf-8")
+    options = ["--input", tmp_path / "in.txt", "--reference", tmp_path / "ref.txt", "--json"]
+    done = command(made.bundles["ort"], "--against", made.checkpoint, *options)
+    assert done.returncode == 0, done.stderr
+    content = json.loads(done.stdout)
+    assert content["passed"] is True
+    assert content["parity"]["sentences"] == 2
+    assert content["parity"]["quality"]["bleu_original"] == content["parity"]["quality"]["bleu_bundle"]
+
+
+def test_sentences_that_cannot_be_used_are_refused(tmp_path: Path) -> None:
+    full, empty, one = (tmp_path / name for name in ("full.txt", "empty.txt", "one.txt"))
+    full.write_text("a\nb\n", encoding="utf-8")
+    empty.write_text("\n \n", encoding="utf-8")
+    one.write_text("a\n", encoding="utf-8")
+    with pytest.raises(UsageError, match="--reference needs --input"):
+        read_texts(None, full)
+    with pytest.raises(DataError, match="holds no sentence"):
+        read_texts(empty, None)
+    with pytest.raises(DataError, match="2 lines, but"):
+        read_texts(full, one)

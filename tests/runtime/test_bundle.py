@@ -1,0 +1,93 @@
+"""A bundle is used only if it is whole and unchanged; every fault is one sentence."""
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from seq2edge import names
+from seq2edge.bundle import EMBEDDED, load_bundle
+from seq2edge.errors import BundleError
+
+
+@pytest.fixture
+def copy(tmp_path: Path) -> Path:
+    return Path(shutil.copytree(EMBEDDED, tmp_path / "bundle"))
+
+
+def edit(folder: Path, change: Callable[[dict], object]) -> None:
+    path = folder / names.MANIFEST
+    content = json.loads(path.read_text(encoding="utf-8"))
+    change(content)
+    path.write_text(json.dumps(content), encoding="utf-8")
+
+
+def refused(folder: Path, *words: str) -> None:
+    with pytest.raises(BundleError) as caught:
+        load_bundle(folder)
+    for word in words:
+        assert word in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_the_embedded_bundle_loads() -> None:
+    bundle = load_bundle(EMBEDDED)
+    assert bundle.manifest.languages.source == "en"
+    assert bundle.size == sum(path.stat().st_size for path in EMBEDDED.iterdir())
+
+
+def test_a_folder_without_a_manifest_is_refused(tmp_path: Path) -> None:
+    refused(tmp_path, "is not a bundle")
+    refused(tmp_path / "nothing", "is not a bundle")
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"[]", b"null", b"\xff\xfe", b"[" * 100_000])
+def test_a_manifest_that_is_not_an_object_is_refused(copy: Path, content: bytes) -> None:
+    (copy / names.MANIFEST).write_bytes(content)
+    refused(copy, names.MANIFEST)
+
+
+def test_another_format_version_is_refused(copy: Path) -> None:
+    edit(copy, lambda content: content.update(format_version=2))
+    refused(copy, "format version 2", "reads version 1")
+
+
+def test_a_key_too_many_and_a_key_too_few_are_named(copy: Path) -> None:
+    edit(copy, lambda content: (content.update(surprise=1), content.pop("tokens")))
+    refused(copy, "'surprise'", "'tokens'")
+
+
+@pytest.mark.parametrize("name", ["../outside", "/etc/passwd", "a/b", ".."])
+def test_a_file_outside_the_folder_is_refused(copy: Path, name: str) -> None:
+    edit(copy, lambda content: content["files"].update({name: {"sha256": "0", "size": 1}}))
+    refused(copy, "not a plain file name")
+
+
+def test_a_link_is_refused(copy: Path, tmp_path: Path) -> None:
+    (copy / names.WEIGHTS).rename(tmp_path / "elsewhere")
+    (copy / names.WEIGHTS).symlink_to(tmp_path / "elsewhere")
+    refused(copy, names.WEIGHTS, "not a plain file")
+
+
+@pytest.mark.parametrize("name", [names.ENCODER, names.DECODER, names.WEIGHTS, "tokenizer.model"])
+def test_a_missing_cut_or_changed_file_is_named(copy: Path, name: str) -> None:
+    content = (copy / name).read_bytes()
+    (copy / name).write_bytes(content[:-1])
+    refused(copy, name, "bytes instead of")
+    (copy / name).write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+    refused(copy, name, "sha256")
+    (copy / name).unlink()
+    refused(copy, name, "missing")
+
+
+def test_hashes_can_be_left_unchecked(copy: Path) -> None:
+    content = (copy / names.WEIGHTS).read_bytes()
+    (copy / names.WEIGHTS).write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+    assert load_bundle(copy, check_hashes=False).folder == copy
+
+
+def test_a_manifest_that_forgets_a_file_is_refused(copy: Path) -> None:
+    edit(copy, lambda content: content["files"].pop(names.DECODER))
+    refused(copy, "files does not name decoder.onnx")
