@@ -47,9 +47,10 @@ def _load_tensors(path: Path) -> Any:
 
 def _unwrapped(content: Any, path: Path) -> StateDict:
     """The state dict itself, or the one under a usual key of a larger checkpoint."""
-    inner = [content, *(content[key] for key in NESTED if key in content)] if isinstance(content, dict) else []
-    for candidate in inner:
-        tensors = {key: value for key, value in candidate.items() if isinstance(value, Tensor)}
+    candidates = [content, *(content.get(key) for key in NESTED)] if isinstance(content, dict) else []
+    for candidate in candidates:
+        entries = candidate.items() if isinstance(candidate, dict) else ()
+        tensors = {key: value for key, value in entries if isinstance(value, Tensor)}
         if tensors:
             return tensors
     raise CheckpointError(

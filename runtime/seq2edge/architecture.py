@@ -41,7 +41,9 @@ class Architecture:
             raise ValueError(f"width {self.width} cannot be divided among {self.heads} heads")
         if self.positions.startswith("sinusoidal") and self.width % 2:
             raise ValueError(f"sinusoidal positions need an even width, not {self.width}")
-        if self.position_offset < 0 or (self.position_offset and not self.positions.startswith("sinusoidal")):
+        if self.position_offset < 0:
+            raise ValueError(f"position_offset is {self.position_offset}, but must be at least 0")
+        if self.position_offset and not self.positions.startswith("sinusoidal"):
             raise ValueError("position_offset is for sinusoidal tables; a learned one holds the rows that are used")
         if self.norm_epsilon <= 0:
             raise ValueError(f"norm_epsilon is {self.norm_epsilon}, but must be above 0")

@@ -25,9 +25,12 @@ SHAPE = Architecture(
         ({"encoder_layers": 0}, "must be at least 1"),
         ({"source_vocabulary": 12}, "joint vocabulary"),
         ({"width": 7, "heads": 7}, "even width"),
+        ({"positions": "learned", "position_offset": 2}, "position_offset is for sinusoidal tables"),
+        ({"position_offset": -1}, "position_offset is -1"),
+        ({"norm_epsilon": 0.0}, "norm_epsilon is 0.0"),
     ],
 )
-def test_a_shape_that_cannot_be_is_refused(change: dict[str, int], words: str) -> None:
+def test_a_shape_that_cannot_be_is_refused(change: dict[str, object], words: str) -> None:
     with pytest.raises(ValueError, match=words):
         dataclasses.replace(SHAPE, **change)
 

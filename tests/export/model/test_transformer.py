@@ -31,6 +31,11 @@ SHAPES = [
         (("sinusoidal", "relu", False), ("learned", "gelu", True), ("sinusoidal_halves", "silu", True)),
     )
 ]
+SHAPES.append(
+    dataclasses.replace(
+        TINY, positions="none", tied_output=False, output_bias=True, embedding_scale=1.0, norm_epsilon=0.1
+    )
+)
 
 
 def model_of(shape: Architecture, seed: int = 3) -> Transformer:
@@ -126,8 +131,8 @@ def test_attention_weights_are_a_distribution_over_the_tokens_that_are_there() -
 @pytest.mark.parametrize("norm_first", [True, False])
 @pytest.mark.parametrize(("activation", "final_norm"), [("relu", True), ("gelu", False)])
 def test_it_computes_what_torch_nn_transformer_computes(norm_first: bool, activation: str, final_norm: bool) -> None:
-    shape = dataclasses.replace(TINY, norm_first=norm_first, activation=activation, final_norm=final_norm)
-    model = model_of(shape)
+    options = {"norm_first": norm_first, "activation": activation, "final_norm": final_norm}
+    model = model_of(dataclasses.replace(TINY, norm_epsilon=1e-5 if final_norm else 1e-2, **options))
     source, mask = padded_source()
     target = sentences(3, 6)
     peer = torch_transformer(model)
@@ -145,6 +150,7 @@ def torch_transformer(model: Transformer) -> nn.Module:
     """PyTorch's own Transformer with the same weights."""
     shape = model.shape
     common = {"activation": shape.activation, "batch_first": True, "norm_first": shape.norm_first, "dropout": 0.0}
+    common["layer_norm_eps"] = shape.norm_epsilon
     sizes = (shape.width, shape.heads, shape.feed_forward)
     norms = (nn.LayerNorm(shape.width), nn.LayerNorm(shape.width)) if shape.final_norm else (None, None)
     encoder_layer, decoder_layer = (
@@ -221,6 +227,36 @@ def test_positions_follow_the_paper() -> None:
         assert table[position, 2 * wave + 1] == pytest.approx(float(angle.cos()), abs=1e-7)
         assert halves[position, wave] == table[position, 2 * wave]
         assert halves[position, 8 + wave] == table[position, 2 * wave + 1]
+
+
+def test_an_offset_begins_the_table_later() -> None:
+    later = sinusoids(dataclasses.replace(TINY, position_offset=2, max_positions=30))
+    torch.testing.assert_close(later, sinusoids(TINY)[2:], rtol=0, atol=0)
+
+
+def test_without_positions_the_order_of_the_source_does_not_matter() -> None:
+    model = model_of(dataclasses.replace(TINY, positions="none"))
+    source, target = sentences(1, 7), sentences(1, 5)
+    there = source > -1
+    torch.testing.assert_close(model(source, there, target), model(source.flip(1), there, target), **ROUNDING)
+
+
+def test_embeddings_are_scaled_by_the_root_of_the_width_or_by_what_the_shape_says() -> None:
+    for scale, factor in ((None, 4.0), (1.0, 1.0), (0.5, 0.5)):
+        model = model_of(dataclasses.replace(TINY, positions="none", embedding_scale=scale))
+        expected = model.source_embedding.tokens(sentences(2, 3)) * factor
+        torch.testing.assert_close(model.source_embedding(sentences(2, 3), start=0), expected)
+
+
+def test_the_output_bias_is_added_to_the_logits() -> None:
+    model = model_of(dataclasses.replace(TINY, output_bias=True))
+    source, mask = padded_source()
+    before = model(source, mask, sentences(3, 4))
+    bias = model.output.bias.detach().clone()
+    with torch.no_grad():
+        model.output.bias.zero_()
+    assert bias.any()
+    torch.testing.assert_close(model(source, mask, sentences(3, 4)) + bias, before, **ROUNDING)
 
 
 def test_dropout_changes_training_and_nothing_else() -> None:

@@ -23,7 +23,7 @@ def saved(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 @pytest.mark.parametrize("dialect", ["ort", "portable"])
 @torch.inference_mode()
 def test_the_bundle_says_what_the_tutorials_greedy_decode_says(saved: Saved, dialect: Dialect, tmp_path: Path) -> None:
-    export_bundle(saved.recipe, tmp_path / "bundle", dialect=dialect)
+    export_bundle(saved.recipe, tmp_path / "bundle", dialect=dialect, compare=False)
     translator = Translator(tmp_path / "bundle", threads=1)
     sources = translator.tokenizer.encode(TEXTS)
     expected = [saved.model.greedy(source, max_len=20) for source in sources]
@@ -35,23 +35,26 @@ def test_the_bundle_says_what_the_tutorials_greedy_decode_says(saved: Saved, dia
 @torch.inference_mode()
 def test_the_model_computes_the_tutorials_logits(saved: Saved) -> None:
     checkpoint = load_checkpoint(saved.recipe)
-    source = torch.tensor([checkpoint.tokenizer().encode(TEXTS)[0]])
+    source = torch.tensor([checkpoint.original().tokenizer().encode(TEXTS)[0]])
     target = torch.tensor([[2, 5, 9, 4, 7]])
-    expected = saved.model.generator(saved.model.decode(target.T, saved.model.encode(source.T)))  # (T, 1, V)
     logits = checkpoint.model(source, source > -1, target)
-    torch.testing.assert_close(logits, expected.transpose(0, 1), atol=2e-5, rtol=1e-5)  # sums in another order
+    # float32 sums in another order, logits of about 10
+    torch.testing.assert_close(logits, saved.model.logits(source, target), atol=5e-5, rtol=1e-5)
 
 
-def test_the_commands_lead_from_state_dict_to_translation(saved: Saved, tmp_path: Path) -> None:
-    run = CliRunner()
-    bundle = str(tmp_path / "bundle")
+def test_the_commands_lead_from_state_dict_to_translation(tmp_path: Path) -> None:
+    saved = save_with_recipe(tmp_path, seeded_model())
+    weights, bundle = str(tmp_path / "model.pt"), str(tmp_path / "bundle")
+    texts = tmp_path / "texts"
+    texts.write_text("\n".join(TEXTS[:2]) + "\n", encoding="utf-8")
     for arguments in (
-        ["recipe", str(saved.recipe.with_name("model.pt")), "-o", str(tmp_path / "draft.toml")],
-        ["export", str(saved.recipe), bundle, "--family", "recipe"],
-        ["verify", bundle, "--against", str(saved.recipe)],
+        ["recipe", weights],
+        ["export", str(saved.recipe), bundle, "--family", "recipe", "--no-verify"],
+        ["verify", bundle, "--against", str(saved.recipe), "--input", str(texts)],
         ["translate", "-m", bundle, "--threads", "1", "ein Hund."],
         ["inspect", bundle],
     ):
-        done = run.invoke(main, arguments)
+        done = CliRunner().invoke(main, arguments)
         assert done.exit_code == 0, done.output
     assert load_bundle(tmp_path / "bundle").manifest.family == "recipe"
+    assert (tmp_path / "model.toml").read_text(encoding="utf-8").count('"?"') == 9  # eight questions and the header
