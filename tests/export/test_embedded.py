@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from memory import loading_memory
 from seq2edge import Translator
 from seq2edge.bundle import EMBEDDED, load_bundle
 from seq2edge_export.checkpoint import load_checkpoint
@@ -54,6 +55,10 @@ def test_translations_are_those_of_pytorch(exact: Path) -> None:
 def test_the_float32_bundle_is_hardly_larger_than_its_parameters(exact: Path) -> None:
     bundle = load_bundle(exact)
     assert bundle.size <= 1.03 * 4 * bundle.manifest.parameters
+
+
+def test_loading_takes_little_more_than_the_bundle(exact: Path) -> None:
+    assert loading_memory(exact) <= 1.6 * load_bundle(exact).size
 
 
 def test_both_carry_licence_and_attribution() -> None:

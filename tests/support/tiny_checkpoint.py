@@ -29,7 +29,7 @@ TINY = Architecture(
 )
 
 
-def write_checkpoint(folder: Path, shape: Architecture = TINY, *, seed: int = 5) -> Path:
+def write_checkpoint(folder: Path, shape: Architecture = TINY, *, seed: int = 5, scaled: bool = True) -> Path:
     """A checkpoint with random weights that are large enough to say different things."""
     folder.mkdir(parents=True)
     pairs = Pairs(Path("none"), SENTENCES, [text[::-1] for text in SENTENCES])
@@ -56,7 +56,8 @@ def write_checkpoint(folder: Path, shape: Architecture = TINY, *, seed: int = 5)
         max_new_tokens=24,
     )
     save_config(folder, config, generation)
-    save_weights(folder / WEIGHTS, weights_of(random_model(shape, seed)))
+    model = random_model(shape, seed) if scaled else Transformer(shape, seed=seed)
+    save_weights(folder / WEIGHTS, weights_of(model))
     return folder
 
 

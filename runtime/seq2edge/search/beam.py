@@ -31,7 +31,7 @@ def beam_search(
     noise = noise_for(options, len(prefixes), numbers) if options.do_sample else None
     pools = [Pool(options.num_beams) for _ in prefixes]
     beams = first_beams(prefixes, options.num_beams)
-    tokens, rows = prefixes[:, None, :], np.arange(len(prefixes))[:, None]  # (B, 1, T), (B, 1): all beams are equal
+    tokens, rows = prefixes[:, None, :], beams.sentences[:, None]  # (B, 1, T), (B, 1): all beams are equal
     while len(beams.sentences):
         best = _best_tokens(step(tokens, rows), beams, processors, noise, options)  # (B, 1 or K, C) each
         candidates = beams.extended(*best, count=_candidate_count(options))  # (B, C)

@@ -73,7 +73,7 @@ def first_beams(prefixes: Ids, num_beams: int) -> Beams:
     scores = np.full(shape, UNREACHED, dtype=np.float32)
     scores[:, 0] = 0
     return Beams(
-        sentences=np.arange(len(prefixes)),
+        sentences=np.arange(len(prefixes), dtype=np.int64),
         tokens=np.repeat(prefixes[:, None, :], num_beams, axis=1),
         token_scores=np.zeros((*shape, 0), dtype=np.float32),
         scores=scores,

@@ -40,7 +40,8 @@ def walk(
     limit = options.longest(prefixes.shape[1])
     sequences = _room(prefixes, copies, limit, options.pad_token_id)  # (N, K, limit)
     going = np.ones(sequences.shape[:2], dtype=bool)  # (N, K)
-    sentences, tokens, rows = np.arange(len(prefixes)), prefixes[:, None, :], np.arange(len(prefixes))[:, None]
+    sentences = np.arange(len(prefixes), dtype=np.int64)  # (B,)
+    tokens, rows = prefixes[:, None, :], sentences[:, None]  # (B, 1, T), (B, 1): all outputs of a sentence are equal
     for length in range(prefixes.shape[1], limit):
         logits = _rows_going(step(tokens, rows), going[sentences])  # (R, V)
         outputs = np.flatnonzero(going)  # (R,)
@@ -91,5 +92,6 @@ def _rows_going(logits: Scores, going: Flags) -> Scores:  # (B, 1 or K, V), (B, 
 def _continued(rows: Ids, copies: int) -> Ids:  # (B, K)
     """Every output continues its own row of the last call."""
     count, rows_before = rows.shape
-    continued: Ids = np.arange(count)[:, None] * rows_before + np.arange(copies) % rows_before
+    first = np.arange(count, dtype=np.int64)[:, None] * rows_before  # (B, 1)
+    continued: Ids = first + np.arange(copies) % rows_before
     return continued

@@ -34,14 +34,14 @@ T5_SIZES = {"vocab_size": VOCABULARY, "d_model": 16, "d_kv": 8, "num_layers": 2,
 
 
 def marian() -> PreTrainedModel:
-    return varied(MarianMTModel(MarianConfig(**SIZES, **IDS)), inner=0.25, outer=0.3, end=2.5)
+    return varied(MarianMTModel(MarianConfig(**SIZES, **IDS)), spread=0.2)
 
 
 def t5() -> PreTrainedModel:
-    return varied(T5ForConditionalGeneration(T5Config(**T5_SIZES, **IDS)), inner=0.6, outer=0.5, end=2.5)
+    return varied(T5ForConditionalGeneration(T5Config(**T5_SIZES, **IDS)), spread=0.6)
 
 
-def varied(model: PreTrainedModel, *, inner: float, outer: float, end: float) -> PreTrainedModel:
+def varied(model: PreTrainedModel, *, spread: float) -> PreTrainedModel:
     """Random weights of such sizes that outputs differ, do not only repeat themselves, and end at times.
 
     In double precision a batch of another shape gives the same logits, once they are rounded to float32.
@@ -50,9 +50,9 @@ def varied(model: PreTrainedModel, *, inner: float, outer: float, end: float) ->
     with torch.no_grad():
         for name, weight in sorted(model.named_parameters()):
             if weight.dim() == 2:
-                weight.normal_(std=1.0 if "embed" in name or "shared" in name else inner, generator=random)
-        model.lm_head.weight.normal_(std=outer, generator=random)
-        model.lm_head.weight[END] *= end
+                weight.normal_(std=1.0 if "embed" in name or "shared" in name else spread, generator=random)
+        model.lm_head.weight.normal_(std=0.6, generator=random)
+        model.lm_head.weight[END] *= 2.5
     model.generation_config = GenerationConfig(**IDS)
     return model.double().eval()
 

