@@ -50,12 +50,17 @@ def _unwrapped(content: Any, path: Path) -> StateDict:
     candidates = [content, *(content.get(key) for key in NESTED)] if isinstance(content, dict) else []
     for candidate in candidates:
         entries = candidate.items() if isinstance(candidate, dict) else ()
-        tensors = {key: value for key, value in entries if isinstance(value, Tensor)}
+        tensors = {key: value for key, value in entries if isinstance(key, str) and _is_plain(value)}
         if tensors:
             return tensors
     raise CheckpointError(
         f"{path} holds no tensors by name, neither at its top nor under {', '.join(NESTED)}; write  {CONVERT}"
     )
+
+
+def _is_plain(value: Any) -> bool:
+    """Whether it is a tensor with numbers in it: neither sparse nor without content."""
+    return isinstance(value, Tensor) and value.layout == torch.strided and not value.is_meta
 
 
 def _plain_names(state: StateDict) -> StateDict:

@@ -45,8 +45,8 @@ class Architecture:
             raise ValueError(f"position_offset is {self.position_offset}, but must be at least 0")
         if self.position_offset and not self.positions.startswith("sinusoidal"):
             raise ValueError("position_offset is for sinusoidal tables; a learned one holds the rows that are used")
-        if self.norm_epsilon <= 0:
-            raise ValueError(f"norm_epsilon is {self.norm_epsilon}, but must be above 0")
+        if not 0 < self.norm_epsilon < 1:
+            raise ValueError(f"norm_epsilon is {self.norm_epsilon}, but must be between 0 and 1")
         if self.joint_vocabulary and self.source_vocabulary != self.target_vocabulary:
             raise ValueError("a joint vocabulary needs source_vocabulary and target_vocabulary to be equal")
 

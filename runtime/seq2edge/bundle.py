@@ -71,6 +71,8 @@ class Manifest:
         missing = sorted(wanted - self.files.keys())
         if missing:
             raise ValueError(f"files does not name {', '.join(missing)}")
+        if self.tokenizer.source_length > self.max_positions:
+            raise ValueError(f"tokenizer.source_length is above max_positions, which is {self.max_positions}")
         outside = [name for name in self.files if Path(name).name != name or name in ("", ".", "..")]
         if outside:
             raise ValueError(f"files names {outside[0]!r}, which is not a plain file name")

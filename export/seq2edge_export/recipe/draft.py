@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from seq2edge_export.recipe.inspection import Inspection, inspect_state
+from seq2edge_export.recipe.inspection import TARGET, Inspection, inspect_state
 from seq2edge_export.recipe.read import OPEN
 from seq2edge_export.recipe.settings import FORMAT_VERSION
 from seq2edge_export.state_dict import read_state_dict
@@ -61,8 +61,7 @@ def _lines(found: Inspection, weights: str) -> Iterator[Line]:
 def _tensors(found: Inspection) -> Iterator[Line]:
     yield Line("encoder", found.encoder)
     yield Line("decoder", found.decoder)
-    one = found.source_embedding == found.target_embedding
-    yield Line("source_embedding", found.source_embedding or OPEN, "the only embedding, so for both" if one else "")
+    yield Line("source_embedding", found.source_embedding or OPEN, _certainty(found))
     yield Line("target_embedding", found.target_embedding or OPEN)
     tied = found.output == found.target_embedding
     yield Line("output", found.output or OPEN, "TODO check: no output of its own was found" if tied else "")
@@ -70,6 +69,13 @@ def _tensors(found: Inspection) -> Iterator[Line]:
         yield Line("output_bias", found.output_bias)
     rest = f"TODO tensors without a place, to be named here if not needed: {', '.join(found.rest)}"
     yield Line("ignore", [], rest if found.rest else "")
+
+
+def _certainty(found: Inspection) -> str:
+    """How the embeddings were told apart."""
+    if found.source_embedding == found.target_embedding:
+        return "the only embedding, so for both"
+    return "" if TARGET.search(found.target_embedding) else "TODO check: guessed by the order"
 
 
 def _positions(found: Inspection) -> Iterator[Line]:

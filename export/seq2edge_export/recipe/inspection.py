@@ -37,7 +37,7 @@ class Inspection:
 def inspect_state(state: StateDict) -> Inspection:
     """Say which tensors are what, as far as names and shapes tell."""
     encoder, decoder = _stacks(state)
-    width = state[f"{encoder}.layers.0.linear1.weight"].shape[1]
+    width = state[encoder + ENCODER_MARK].shape[-1]
     found = Inspection(encoder, decoder, width, bias=f"{encoder}.layers.0.linear1.bias" in state)
     found.rest = [name for name in state if not name.startswith((f"{encoder}.", f"{decoder}."))]
     _find_positions(found, state)
@@ -92,7 +92,7 @@ def _find_embeddings(found: Inspection, state: StateDict) -> None:
 def _tables(found: Inspection, state: StateDict) -> list[str]:
     """The tensors left with a row of the model's width for each of many things."""
     shapes = {name: as_table(state[name]).shape for name in found.rest if state[name].is_floating_point()}
-    return [name for name, shape in shapes.items() if len(shape) == 2 and shape[1] == found.width]
+    return [name for name, shape in shapes.items() if len(shape) == 2 and shape[1] == found.width and shape[0]]
 
 
 def _best(names: list[str], hint: re.Pattern[str] | None) -> str:

@@ -4,6 +4,7 @@
 """
 
 from dataclasses import dataclass
+from math import isfinite
 from typing import Literal
 
 from seq2edge.architecture import Activation, Positions
@@ -60,8 +61,12 @@ class ModelSettings:
     bias: bool = True  # of the layers of encoder and decoder
 
     def __post_init__(self) -> None:
-        if self.heads < 1 or self.norm_epsilon <= 0:
-            raise ValueError("heads must be at least 1 and norm_epsilon above 0")
+        if self.heads < 1:
+            raise ValueError(f"heads is {self.heads}, but must be at least 1")
+        if self.embedding_scale != "sqrt" and not isfinite(self.embedding_scale):
+            raise ValueError(f"embedding_scale is {self.embedding_scale}, but must be a number")
+        if not 0 < self.norm_epsilon < 1:
+            raise ValueError(f"norm_epsilon is {self.norm_epsilon}, but must be between 0 and 1")
 
 
 @dataclass(frozen=True, kw_only=True)

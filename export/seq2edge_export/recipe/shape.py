@@ -22,13 +22,13 @@ def shape_of(recipe: Recipe, state: StateDict, problems: list[str]) -> Architect
 
 def count_layers(state: StateDict, prefix: str) -> int:
     start = f"{prefix}.layers."
-    numbers = {name.removeprefix(start).split(".")[0] for name in state if name.startswith(start)}
-    return max((int(number) + 1 for number in numbers if number.isdecimal()), default=0)
+    return len({name.removeprefix(start).split(".")[0] for name in state if name.startswith(start)})
 
 
 def same(state: StateDict, first: str, second: str) -> bool:
     """Whether two names mean one tensor, be it saved twice."""
-    return first == second or torch.equal(state[first], state[second])
+    one, other = state[first], state[second]
+    return first == second or (one.dtype == other.dtype and torch.equal(one, other))
 
 
 def _sizes(recipe: Recipe, state: StateDict) -> dict[str, Any]:
@@ -66,11 +66,9 @@ def _settings(recipe: Recipe) -> dict[str, Any]:
 
 def _check_tables(state: StateDict, names: list[str], weights: str) -> None:
     """Without these, nothing can be said of the others."""
-    wrong = [name for name in names if name not in state or state[name].dim() != 2]
+    wrong = [name for name in names if name not in state or state[name].dim() != 2 or not state[name].numel()]
     if wrong:
-        raise CheckpointError(
-            f"{weights} has no tensor with two dimensions named {' nor '.join(wrong)}; it has {_some(list(state))}"
-        )
+        raise CheckpointError(f"{weights} has no table named {' nor '.join(wrong)}; it has {_some(list(state))}")
 
 
 def _some(names: list[str]) -> str:

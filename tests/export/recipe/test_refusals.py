@@ -72,11 +72,14 @@ def test_open_questions_are_named(saved: Saved) -> None:
     [
         ("heads = 4", "heads = 4\nnhead = 4", "unknown key 'nhead'"),
         ("heads = 4", 'heads = "four"', "recipe.model.heads is 'four', which is not int"),
+        ("heads = 4", "heads = 0", "heads is 0, but must be at least 1"),
+        ("norm_epsilon = 1e-05", "norm_epsilon = nan", "norm_epsilon is nan, but must be between 0 and 1"),
+        ('embedding_scale = "sqrt"', "embedding_scale = inf", "embedding_scale is inf, but must be a number"),
         ("heads = 4", "", "recipe.model lacks the key 'heads'"),
         ('activation = "relu"', 'activation = "tanh"', "not one of 'relu', 'gelu', 'silu'"),
         ('kind = "sinusoidal"', 'kind = "sinusoidal_halves"', "is not the table of sinusoidal_halves positions"),
         ('weights = "model.pt"', 'weights = "model.bin"', "model.bin is not a file"),
-        ('output = "generator.weight"', 'output = "head.weight"', "no tensor with two dimensions named head.weight"),
+        ('output = "generator.weight"', 'output = "head.weight"', "no table named head.weight"),
         ('kind = "words"', 'kind = "bpe"', "source_codes and target_codes go with the kind 'bpe'"),
         ("max_new_tokens = 20", "max_new_tokens = 70", "generation.max_new_tokens is 70, but positions.max_positions"),
         ("ignore = []", 'ignore = ["gone"]', "gone is to be ignored, but is not there"),
@@ -119,7 +122,7 @@ def test_a_file_that_would_run_code_or_is_broken_is_refused_with_how_to_convert(
     assert not Path("evil").exists()
 
 
-@pytest.mark.parametrize("content", [{"epoch": 3}, [1, 2], {"model": 4}, torch.zeros(3)])
+@pytest.mark.parametrize("content", [{"epoch": 3}, [1, 2], {"model": 4}, torch.zeros(3), {1: torch.ones(2)}])
 def test_a_file_without_named_tensors_is_refused(tmp_path: Path, content: object) -> None:
     torch.save(content, tmp_path / "model.pt")
     with pytest.raises(CheckpointError, match="holds no tensors by name"):
