@@ -64,7 +64,7 @@ def test_the_checkpoint_is_complete_and_can_be_loaded(done: Job) -> None:
     assert (checkpoint.config.source_language, checkpoint.config.target_language) == ("en", "ne")
     assert checkpoint.config.license == "CC BY 4.0"
     assert checkpoint.generation.decoder_start_token_id == checkpoint.config.tokens.bos
-    assert checkpoint.tokenizer().encode(["the cat"])[0][-1] == checkpoint.config.tokens.eos
+    assert checkpoint.original().tokenizer().encode(["the cat"])[0][-1] == checkpoint.config.tokens.eos
     names = {path.name for path in done.output.iterdir()}
     files = {"config.json", "generation_config.json", "model.safetensors", "tokenizer.model", "README.md"}
     assert names == {*files, "training"}
