@@ -10,12 +10,13 @@ import onnx_ir as ir
 
 from seq2edge import __version__, bundle, names
 from seq2edge.bundle import Bundle, Dialect, FileEntry, Manifest, Precision, load_bundle
-from seq2edge.errors import ParityError, UsageError
+from seq2edge.errors import ParityError
 from seq2edge.files import new_folder
 from seq2edge.parity import Parity
 from seq2edge_export.families import load_checkpoint
 from seq2edge_export.graph_modules import GraphModules
 from seq2edge_export.original import Original
+from seq2edge_export.target import check_target
 from seq2edge_export.trace import OPSET, trace_decoder, trace_encoder
 from seq2edge_export.verify.verify import verify
 from seq2edge_graphs.manifest import describe_files, write_manifest
@@ -32,8 +33,8 @@ STORES: dict[Precision, Callable[[ir.Model], None]] = {
 
 
 def export_bundle(
-    source: Path,
-    target: Path,
+    source: Path | str,
+    target: Path | str,
     *,
     precision: Precision = "fp32",
     dialect: Dialect = "ort",
@@ -43,7 +44,8 @@ def export_bundle(
     say: Callable[[str], None] = lambda _: None,
 ) -> Bundle:
     """Write the bundle of a checkpoint; it appears only when it is complete and says what the original says."""
-    _refuse_to_overwrite(target, force)
+    source, target = Path(source), Path(target)
+    check_target(target, force=force, source=source)
     say("reading the checkpoint")
     original = load_checkpoint(source, family).original()
     return write_bundle(original, target, precision=precision, dialect=dialect, compare=compare, force=force, say=say)
@@ -60,27 +62,22 @@ def write_bundle(
     say: Callable[[str], None] = lambda _: None,
 ) -> Bundle:
     """The same for a model in memory."""
-    _refuse_to_overwrite(target, force)
-    original.tokenizer()  # one that cannot be read is better known now than after tracing
-    with new_folder(target, replace=force) as folder:
+    check_target(target, force=force)
+    original.check()
+    with new_folder(target) as folder:
         _write_graphs(original.graphs, folder, precision, dialect, say)
         for name, file in original.tokenizer_files.items():
             shutil.copyfile(file, folder / name)
         manifest = _manifest(original, precision, dialect, describe_files(folder))
-        write_manifest(folder, manifest)
         if compare:
             say("comparing with the original")
-            write_manifest(folder, replace(manifest, parity=_prove(folder, original)))
+            manifest = replace(manifest, parity=_prove(Bundle(folder, manifest), original))
+        write_manifest(folder, manifest)  # last: a folder without it is not a bundle
     return load_bundle(target)
 
 
-def _refuse_to_overwrite(target: Path, force: bool) -> None:
-    if target.exists() and not force:
-        raise UsageError(f"{target} exists already; give --force to replace it")
-
-
-def _prove(folder: Path, original: Original) -> Parity:
-    verdict = verify(load_bundle(folder), original)
+def _prove(unfinished: Bundle, original: Original) -> Parity:
+    verdict = verify(unfinished, original)
     if not verdict.passed:
         raise ParityError(f"{verdict}; nothing was written (--no-verify writes it all the same)")
     return verdict.parity

@@ -14,6 +14,7 @@ from seq2edge.errors import CheckpointError
 from seq2edge_export.graph_modules import Axes, GraphModules, State
 
 Kind = tuple[Axes, torch.dtype]
+STATE_TYPES = (torch.float32, torch.int64)
 
 
 class Seq2SeqModule(Protocol):
@@ -28,7 +29,7 @@ class Seq2SeqModule(Protocol):
         """Read source ids (B, S); give what the decoder needs of them, each tensor with B rows first."""
 
     def empty_past(self, rows: int) -> list[Tensor]:
-        """The past before the first token, each tensor with its rows first, and of size 0 where it grows."""
+        """The past before the first token: zeros, each tensor with its rows first, and of size 0 where it grows."""
 
     def decode(
         self, target: Tensor, source_mask: Tensor, cross: list[Tensor], past: list[Tensor]
@@ -92,6 +93,8 @@ def _past_kinds(module: Seq2SeqModule) -> list[Kind]:
     _, after = module.decode(torch.zeros(2, 1, dtype=torch.int64), mask, _encode(module, 3), before)
     if len(before) != len(after):
         raise CheckpointError(f"empty_past gives {len(before)} states, but decode gives {len(after)}")
+    if any(bool(state.any()) for state in before):
+        raise CheckpointError("empty_past gives numbers other than 0; add them in decode instead")
     return [_kind(a, b, names.PAST_ROWS, names.PAST_LENGTH, grows=1) for a, b in zip(before, after, strict=True)]
 
 
@@ -105,7 +108,11 @@ def _kind(small: Tensor, large: Tensor, rows: str, length: str, *, grows: int) -
         raise CheckpointError(
             f"a state has the shape {tuple(small.shape)}, but its first axis should be the rows, here 2"
         )
-    sizes = zip(small.shape[1:], large.shape[1:], strict=True)
+    if large.dtype not in STATE_TYPES:
+        raise CheckpointError(f"a state holds {large.dtype}, but states are float32 or int64")
+    sizes = list(zip(small.shape[1:], large.shape[1:], strict=True))
+    if any(b - a not in (0, grows) for a, b in sizes):
+        raise CheckpointError(f"a state grew from {tuple(small.shape)} to {tuple(large.shape)}; one step is one longer")
     axes: list[str | int] = [length if b - a == grows else b for a, b in sizes]
     if axes.count(length) > 1:
         raise CheckpointError(f"a state of shape {tuple(large.shape)} grows along more than one axis; give it one")

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from seq2edge.architecture import Architecture
 from seq2edge.bundle import Languages, Rights
+from seq2edge.errors import CheckpointError
 from seq2edge.generation import GenerationOptions
 from seq2edge.tokenization import Tokenization
 from seq2edge.tokenizer import Tokenizer, load_tokenizer
@@ -30,3 +31,28 @@ class Original:
 
     def tokenizer(self) -> Tokenizer:
         return load_tokenizer(self.tokenization, self.tokens, self.tokenizer_files)
+
+    def check(self) -> None:
+        """Name everything in which vocabulary, options and model do not fit together, before anything is written."""
+        problems = self._too_many_tokens()
+        asked = self.generation.longest(1) - 1
+        if asked > self.max_positions:
+            problems.append(
+                f"the default is output of {asked} tokens, but the model has {self.max_positions} positions"
+            )
+        if problems:
+            raise CheckpointError("; ".join(problems))
+
+    def _too_many_tokens(self) -> list[str]:
+        tokenizer, shape = self.tokenizer(), self.architecture
+        if shape is None:
+            return []
+        sides = {
+            "source": (tokenizer.source.get_piece_size(), shape.source_vocabulary),
+            "target": (tokenizer.target.get_piece_size(), shape.target_vocabulary),
+        }
+        return [
+            f"the {side} vocabulary has {tokens} tokens, but the model has {size}"
+            for side, (tokens, size) in sides.items()
+            if tokens > size
+        ]

@@ -14,7 +14,7 @@ INLINE_BYTES = 256  # smaller tensors (shapes, axes, scalars) stay in the graph,
 def save_sharing_weights(graphs: Mapping[Path, ir.Model], weights: Path) -> None:
     """Write each graph to its path, and the large tensors of all of them to ``weights``.
 
-    Tensors of equal type, shape and content are one tensor, whatever their names and graphs.
+    Tensors with the same bytes are stored once, whatever their names and graphs.
     """
     with weights.open("wb") as file:
         places: dict[bytes, tuple[int, int]] = {}

@@ -113,7 +113,7 @@ def _read_manifest(folder: Path) -> Manifest:
     if version != FORMAT_VERSION:
         raise BundleError(f"{path} has format version {version!r}, but this seq2edge reads version {FORMAT_VERSION}")
     try:
-        return read_closed(Manifest, content, where="manifest")
+        return read_closed(Manifest, content, where="manifest", complete=True)
     except ClosedError as error:
         raise BundleError(f"{path} is not as it should be: {error}") from None
 

@@ -8,7 +8,7 @@ from typing import NoReturn
 import click
 
 from seq2edge import __version__
-from seq2edge.errors import MissingExtraError, Seq2EdgeError
+from seq2edge.errors import DataError, MissingExtraError, Seq2EdgeError
 
 
 @dataclass(frozen=True)
@@ -21,12 +21,14 @@ class Entry:
 
 COMMANDS = {
     "translate": Entry("seq2edge.commands.translate", "Translate text with a bundle."),
-    "inspect": Entry("seq2edge.commands.inspect", "Show what a bundle or checkpoint holds and costs."),
+    "inspect": Entry("seq2edge.commands.inspect", "Show what a bundle holds and costs."),
     "recipe": Entry("seq2edge_export.commands.recipe", "Draft the recipe of a PyTorch state dict, to export it."),
     "export": Entry("seq2edge_export.commands.export", "Turn a checkpoint into a bundle."),
     "verify": Entry("seq2edge_export.commands.verify", "Prove that a bundle says what its checkpoint says."),
     "train": Entry("seq2edge_export.commands.train", "Train a small translation model."),
 }
+
+INTERRUPTED = 130  # what a shell says of a command that Ctrl-C has ended
 
 # Which extra brings a package that a command may miss.
 EXTRAS = {
@@ -64,6 +66,13 @@ class CommandTable(click.Group):
             return super().invoke(ctx)
         except Seq2EdgeError as error:
             _refuse(ctx, error)
+        except BrokenPipeError:  # whoever read our output has seen enough
+            raise
+        except OSError as error:
+            _refuse(ctx, DataError(f"{error.filename or 'a file'} cannot be used: {error.strerror or error}"))
+        except KeyboardInterrupt:
+            click.echo("\nstopped", err=True)
+            ctx.exit(INTERRUPTED)
         except ModuleNotFoundError as error:
             package = (error.name or "").split(".")[0]
             if package not in EXTRAS:

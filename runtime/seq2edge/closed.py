@@ -2,7 +2,7 @@
 
 import types
 from collections.abc import Mapping
-from dataclasses import MISSING, fields, is_dataclass
+from dataclasses import MISSING, asdict, fields, is_dataclass
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 T = TypeVar("T")
@@ -12,13 +12,28 @@ class ClosedError(ValueError):
     """The object does not fit the dataclass; the text names every key that is wrong."""
 
 
-def read_closed(cls: type[T], value: object, *, where: str) -> T:
-    """Build ``cls`` from a JSON object and name everything that does not fit in one error."""
+def read_closed(cls: type[T], value: object, *, where: str, complete: bool = False) -> T:
+    """Build ``cls`` from a JSON object and name everything that does not fit in one error.
+
+    ``complete`` asks for every key, also where the dataclass has a default.
+    """
     problems: list[str] = []
     result = _read_object(cls, value, where, problems)
+    if complete and not problems:
+        _name_what_is_left_out(asdict(result), value, where, problems)  # type: ignore[call-overload]
     if problems:
         raise ClosedError("; ".join(problems))
     return result
+
+
+def _name_what_is_left_out(full: object, given: object, where: str, problems: list[str]) -> None:
+    if not isinstance(full, Mapping) or not isinstance(given, Mapping):
+        return
+    for key, value in full.items():
+        if key not in given:
+            problems.append(f"{where} lacks the key {key!r}")
+        else:
+            _name_what_is_left_out(value, given[key], f"{where}.{key}", problems)
 
 
 def _read_object(cls: type[T], value: object, where: str, problems: list[str]) -> T:

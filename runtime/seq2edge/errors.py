@@ -5,8 +5,10 @@
     Seq2EdgeError                 one sentence: what was found, what was wanted, what to do
     ├── UsageError                wrong arguments or options
     ├── DataError                 text, training pairs or a dictionary file that cannot be used
+    │   └── TextTooLongError      a text with more tokens than the model has positions
     ├── CheckpointError           a checkpoint that is missing, broken or not supported
     ├── BundleError               a bundle that is missing, broken or not supported
+    │   └── NotANumberError       its decoder gives scores that are not numbers
     ├── ParityError               a bundle that does not say what the original says (exit code 1, all others 2)
     └── MissingExtraError         an optional dependency is not installed
 """
@@ -26,12 +28,28 @@ class DataError(Seq2EdgeError):
     """Text, training pairs or dictionary files that cannot be used."""
 
 
+class TextTooLongError(DataError):
+    """A text with more tokens than the model has positions; ``place`` counts the texts from 0."""
+
+    def __init__(self, place: int, tokens: int, longest: int) -> None:
+        super().__init__(f"text {place + 1} has {tokens} tokens, but the model reads at most {longest}; split it")
+        self.place, self.tokens, self.longest = place, tokens, longest
+
+    def behind(self, others: int) -> "TextTooLongError":
+        """The same error where other texts came before."""
+        return TextTooLongError(self.place + others, self.tokens, self.longest)
+
+
 class CheckpointError(Seq2EdgeError):
     """A checkpoint folder that is missing, broken or not supported."""
 
 
 class BundleError(Seq2EdgeError):
     """A bundle folder that is missing, broken or not supported."""
+
+
+class NotANumberError(BundleError, FloatingPointError):
+    """A decoder that gives scores which are not numbers."""
 
 
 class ParityError(Seq2EdgeError):

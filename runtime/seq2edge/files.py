@@ -21,25 +21,22 @@ def replaced_file(path: Path) -> Iterator[Path]:
 
 
 @contextmanager
-def new_folder(path: Path, *, replace: bool = False) -> Iterator[Path]:
-    """Give a folder to fill; it appears as ``path`` when all went well, and is gone otherwise.
+def new_folder(path: Path) -> Iterator[Path]:
+    """Give a folder to fill; it takes the place of ``path`` when all went well, and is gone otherwise.
 
     A run that was killed leaves a hidden folder beside ``path``, which the next run with the same path removes.
     """
-    new, old = path.with_name(f".{path.name}.new"), path.with_name(f".{path.name}.old")
-    shutil.rmtree(new, ignore_errors=True)
+    _remove_what_killed_runs_left(path)
+    new, old = (path.with_name(f".{path.name}.{os.getpid()}.{kind}") for kind in ("new", "old"))
     new.mkdir(parents=True)
     try:
         yield new
         for file in new.iterdir():
             _flush(file)
-        if replace and path.exists():
-            shutil.rmtree(old, ignore_errors=True)
-            path.rename(old)
-        new.rename(path)
-        shutil.rmtree(old, ignore_errors=True)
+        _take_place(new, path, old)
     finally:
         shutil.rmtree(new, ignore_errors=True)
+        shutil.rmtree(old, ignore_errors=True)
 
 
 def sha256_of(path: Path) -> str:
@@ -47,6 +44,37 @@ def sha256_of(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
+def _take_place(new: Path, path: Path, old: Path) -> None:
+    if path.exists():
+        path.rename(old)
+    try:
+        new.rename(path)
+    except OSError:
+        if old.exists():
+            old.rename(path)  # better what was there than nothing
+        raise
+
+
+def _remove_what_killed_runs_left(path: Path) -> None:
+    for left in path.parent.glob(f".{path.name}.*.new"):
+        process = left.name.split(".")[-2]
+        if process.isdigit() and not _is_running(int(process)):
+            shutil.rmtree(left, ignore_errors=True)
+
+
+def _is_running(process: int) -> bool:
+    """Whether there is such a process, or may be; another run to the same name is left alone."""
+    if os.name != "posix":  # elsewhere, signal 0 is not a question
+        return True
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        return True
+    return True
+
+
 def _flush(path: Path) -> None:
-    with path.open("rb") as written:
+    with path.open("r+b") as written:
         os.fsync(written.fileno())

@@ -4,7 +4,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, TextIO
 
 import click
 
@@ -31,12 +31,25 @@ def written_lines(path: Path | None) -> Iterator[Callable[[str], None]]:
     if path is None:
         yield click.echo
         return
+    if path.is_dir():
+        raise DataError(f"{path} is a folder; name a file to write")
     try:
-        with replaced_file(path) as new, new.open("w", encoding="utf-8", newline="\n") as file:
+        with _opened(path) as file:
             yield lambda line: print(line, file=file)
             file.flush()
     except OSError as error:
         raise DataError(f"{path} cannot be written: {error.strerror}") from None
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[TextIO]:
+    """A new file that takes the place of an old one; a device or a pipe is written to as it is."""
+    if path.exists() and not path.is_file():
+        with path.open("w", encoding="utf-8", newline="\n") as device:
+            yield device
+        return
+    with replaced_file(path) as new, new.open("w", encoding="utf-8", newline="\n") as file:
+        yield file
 
 
 def _decode(stream: BinaryIO, name: str) -> Iterator[str]:

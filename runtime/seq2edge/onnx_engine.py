@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from seq2edge import names
 from seq2edge.bundle import Bundle
 from seq2edge.search import Ids, Scores
-from seq2edge.sessions import open_session
+from seq2edge.sessions import open_session, run
 
 if TYPE_CHECKING:
     from onnxruntime import InferenceSession, NodeArg
@@ -36,7 +36,7 @@ class OnnxEngine:
     def start(self, sources: list[list[int]]) -> "OnnxStep":
         """Encode some sentences and give the step that decodes them."""
         source, mask = pad_sources(sources, self.pad)
-        states = self.encoder.run(None, {names.SOURCE: source, names.SOURCE_MASK: mask})
+        states = run(self.encoder, {names.SOURCE: source, names.SOURCE_MASK: mask})
         return OnnxStep(self.decoder, mask, dict(zip(self.cross_names, states, strict=True)))
 
 
@@ -52,7 +52,7 @@ class OnnxStep:
 
     def __call__(self, tokens: Ids, rows: Ids) -> Scores:  # (B, K, T), (B, K)
         self._keep_sentences(rows[:, 0] // self.rows_per_sentence)
-        logits, *present = self.decoder.run(None, {names.TARGET: tokens, names.ROWS: rows, **self.source, **self.past})
+        logits, *present = run(self.decoder, {names.TARGET: tokens, names.ROWS: rows, **self.source, **self.past})
         self.past = dict(zip(self.past, present, strict=True))
         self.rows_per_sentence = rows.shape[1]
         scores: Scores = logits  # (B, K, V)

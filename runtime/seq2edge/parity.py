@@ -44,7 +44,7 @@ class Limits:
 
 
 # float32 must say the same; its logits differ by rounding alone, some 1e-5 for logits around 10. The others round the
-# weights themselves: what they may lose is set by what users accept, and measured in docs/quantization.md.
+# weights themselves: what they may lose is set by what users accept.
 LIMITS = {
     "fp32": Limits(
         logit_difference=1e-3,

@@ -2,10 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import MISSING, field, fields
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args, get_origin, get_type_hints
-
-if TYPE_CHECKING:
-    pass
+from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")

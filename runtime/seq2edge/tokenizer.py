@@ -51,6 +51,12 @@ class Tokenizer:
         """Source ids of each text, with the marks that the model was trained with."""
         return [self.frame.around(ids) for ids in self.source.encode(self._prepare(texts))]
 
+    def encode_or_nothing(self, texts: Sequence[str]) -> list[list[int]]:
+        """The same, but no ids at all for a text that says nothing: the model would invent something."""
+        pieces = self.source.encode(self._prepare(texts))
+        visible = [bool(ids) and bool(text.strip()) for text, ids in zip(texts, pieces, strict=True)]
+        return [self.frame.around(ids) if seen else [] for ids, seen in zip(pieces, visible, strict=True)]
+
     def encode_target(self, texts: Sequence[str]) -> list[list[int]]:
         """Target ids of each text, with the end mark."""
         return [[*ids, self.eos] for ids in self.target.encode(self._prepare(texts))]

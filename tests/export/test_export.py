@@ -80,12 +80,51 @@ def test_licence_and_attribution_are_carried_along(made) -> None:
 
 
 def test_what_exists_is_replaced_only_by_force(made, tmp_path: Path) -> None:
-    target = tmp_path / "bundle"
-    target.mkdir()
+    target = Path(shutil.copytree(made.bundles["ort"], tmp_path / "bundle"))
     (target / "mine").write_text("keep")
     with pytest.raises(UsageError, match="--force"):
         export_bundle(made.checkpoint, target)
     assert (target / "mine").read_text() == "keep"
+
+
+@pytest.mark.parametrize("kind", ["file", "folder", "link", "checkpoint", "parent"])
+def test_force_replaces_nothing_but_a_bundle(checkpoint: Path, tmp_path: Path, kind: str) -> None:
+    target = {"checkpoint": checkpoint, "parent": tmp_path}.get(kind, tmp_path / "target")
+    if kind == "file":
+        target.write_text("mine")
+    elif kind == "folder":
+        target.mkdir()
+        (target / "mine").write_text("mine")
+    elif kind == "link":
+        target.symlink_to(checkpoint)
+    before = sorted(path.name for path in tmp_path.rglob("*"))
+    with pytest.raises(UsageError):
+        export_bundle(checkpoint, target, force=True)
+    assert sorted(path.name for path in tmp_path.rglob("*")) == before
+
+
+def test_force_replaces_a_bundle(made, tmp_path: Path) -> None:
+    target = Path(shutil.copytree(made.bundles["ort"], tmp_path / "bundle"))
+    (target / "old").write_text("old")
+    export_bundle(made.checkpoint, target, force=True, compare=False)
+    assert load_bundle(target).manifest.parity is None
+    assert not (target / "old").exists()
+    assert list(tmp_path.iterdir()) == [target]
+
+
+@pytest.mark.parametrize("place", ["file/bundle", "."])
+def test_a_place_that_cannot_be_is_one_sentence(made, tmp_path: Path, place: str) -> None:
+    (tmp_path / "file").write_text("mine")
+    done = command(made.checkpoint, tmp_path / place if place != "." else ".", "--no-verify")
+    assert done.returncode == 2
+    assert done.stderr.count("\n") == 1
+
+
+def test_defaults_and_vocabulary_must_fit_the_model(checkpoint: Path, tmp_path: Path) -> None:
+    path = checkpoint / "generation_config.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "max_new_tokens": 1000}))
+    with pytest.raises(CheckpointError, match="output of 1000 tokens"):
+        export_bundle(checkpoint, tmp_path / "bundle")
 
 
 @pytest.mark.parametrize(("precision", "share"), [("fp16", 0.6), ("int8", 0.45)])
@@ -168,17 +207,18 @@ def test_a_bundle_that_fails_the_comparison_is_not_written(
 
 
 def test_kill_9_leaves_nothing_that_loads_and_the_next_export_cleans_up(made, tmp_path: Path) -> None:
-    target, left = tmp_path / "bundle", tmp_path / ".bundle.new"
+    target = tmp_path / "bundle"
     program = [sys.executable, "-m", "seq2edge", "export", str(made.checkpoint), str(target)]
     with subprocess.Popen(program, stdout=subprocess.DEVNULL) as process:
-        while not (left / names.DECODER).exists() and process.poll() is None:
+        left = tmp_path / f".bundle.{process.pid}.new"
+        while not (left / "tokenizer.model").exists() and process.poll() is None:
             time.sleep(0.01)
-        os.kill(process.pid, signal.SIGKILL)
+        os.kill(process.pid, signal.SIGKILL)  # while it compares
     assert not target.exists()
+    assert (left / names.DECODER).exists()
     with pytest.raises(BundleError):
-        load_bundle(target)
-    export_bundle(made.checkpoint, target)
-    assert load_bundle(target).manifest.parity is not None
+        load_bundle(left)
+    export_bundle(made.checkpoint, target, compare=False)
     assert list(tmp_path.iterdir()) == [target]
 
 

@@ -10,24 +10,31 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
+from tiny_checkpoint import SENTENCES, TINY, write_checkpoint
 
 from seq2edge import names
 from seq2edge.bundle import load_bundle
 from seq2edge.errors import DataError, UsageError
 from seq2edge_export.checkpoint import load_checkpoint
+from seq2edge_export.training.pairs import Pairs
+from seq2edge_export.training.settings import TokenizerSettings
+from seq2edge_export.training.tokenizer import train_tokenizer
+from seq2edge_export.verify.show import to_json
 from seq2edge_export.verify.texts import read_texts
 from seq2edge_export.verify.verify import verify
 from seq2edge_graphs.manifest import describe_files, write_manifest
 
+TINY_TOKENIZER = TokenizerSettings(vocabulary=TINY.target_vocabulary - 10)
 
-def break_weight(bundle: Path, graph: str, weight: str, target: Path) -> Path:
+
+def break_weight(bundle: Path, graph: str, weight: str, target: Path, *, add: float = 2.0) -> Path:
     """A copy of a bundle in which one number of one weight is another, with hashes that fit."""
     shutil.copytree(bundle, target)
     model = onnx.load(target / graph, load_external_data=False)
     place = next(tensor for tensor in model.graph.initializer if tensor.name == weight)
     offset = int(next(entry.value for entry in place.external_data if entry.key == "offset"))
     content = bytearray((target / names.WEIGHTS).read_bytes())
-    number = np.frombuffer(content[offset + 40 : offset + 44], np.float32) + 2
+    number = np.frombuffer(content[offset + 40 : offset + 44], np.float32) + np.float32(add)
     content[offset + 40 : offset + 44] = number.tobytes()
     (target / names.WEIGHTS).write_bytes(content)
     manifest = load_bundle(bundle).manifest
@@ -69,6 +76,34 @@ def test_a_broken_weight_is_caught_and_located(made, tmp_path: Path, graph: str,
     assert verdict.parting is not None
     assert verdict.parting.layer == layer
     assert layer in str(verdict)
+
+
+def test_a_weight_that_is_not_a_number_is_caught_and_located(made, tmp_path: Path) -> None:
+    weight = "decoder.0.feed_forward.inner.weight"
+    broken = break_weight(made.bundles["ort"], names.DECODER, weight, tmp_path / "broken", add=float("nan"))
+    verdict = verify(load_bundle(broken), load_checkpoint(made.checkpoint).original())
+    assert not verdict.passed
+    assert verdict.parting is not None
+    assert verdict.parting.layer == "decoder.0.feed_forward.inner"
+    assert json.loads(to_json(verdict))["parity"]["logit_difference"] is None
+
+
+def test_other_settings_or_another_vocabulary_are_caught(made, tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(made.bundles["ort"], tmp_path / "other"))
+    vocabulary = train_tokenizer(Pairs(Path("none"), SENTENCES[::2], SENTENCES[::3]), TINY_TOKENIZER, seed=1)
+    (folder / "tokenizer.model").write_bytes(vocabulary["tokenizer.model"])
+    manifest = load_bundle(made.bundles["ort"]).manifest
+    generation = replace(manifest.generation, num_beams=2)
+    write_manifest(folder, replace(manifest, generation=generation, files=describe_files(folder)))
+    verdict = verify(load_bundle(folder), load_checkpoint(made.checkpoint).original())
+    assert "tokenizer.model is not the original's" in verdict.failures
+    assert "the search defaults are not the original's" in verdict.failures
+
+
+def test_a_checkpoint_that_it_was_not_made_from_is_refused(made, tmp_path: Path) -> None:
+    other = load_checkpoint(write_checkpoint(tmp_path / "other", replace(TINY, width=64))).original()
+    with pytest.raises(DataError, match=r"was not made from this checkpoint: it has .*width 32 instead of 64"):
+        verify(load_bundle(made.bundles["ort"]), other)
 
 
 def test_the_command_says_no_with_exit_code_1(made, tmp_path: Path) -> None:

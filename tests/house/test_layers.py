@@ -5,6 +5,8 @@ import sys
 
 import pytest
 
+from seq2edge.cli import COMMANDS
+
 BLOCK = """
 import sys
 class Block:
@@ -58,7 +60,7 @@ def test_help_loads_nothing_that_takes_time(arguments: list[str]) -> None:
 
 def test_help_lists_every_command() -> None:
     done = command_without(HEAVY, "--help")
-    for name in ("train", "export", "translate", "inspect"):
+    for name in COMMANDS:
         assert f"  {name} " in done.stdout
 
 

@@ -59,6 +59,11 @@ def test_a_key_too_many_and_a_key_too_few_are_named(copy: Path) -> None:
     refused(copy, "'surprise'", "'tokens'")
 
 
+def test_a_key_left_out_deep_inside_is_named_though_it_has_a_default(copy: Path) -> None:
+    edit(copy, lambda content: (content["generation"].pop("num_beams"), content["architecture"].pop("norm_first")))
+    refused(copy, "manifest.generation lacks the key 'num_beams'", "manifest.architecture lacks the key 'norm_first'")
+
+
 @pytest.mark.parametrize("name", ["../outside", "/etc/passwd", "a/b", ".."])
 def test_a_file_outside_the_folder_is_refused(copy: Path, name: str) -> None:
     edit(copy, lambda content: content["files"].update({name: {"sha256": "0", "size": 1}}))

@@ -1,10 +1,13 @@
 """Files and folders appear complete or not at all."""
 
+import os
 from pathlib import Path
 
 import pytest
 
 from seq2edge.files import new_folder, replaced_file, sha256_of
+
+DEAD_PROCESS = 2**22 + 1  # beyond the largest number that Linux gives
 
 
 def test_a_file_is_replaced_when_all_went_well(tmp_path: Path) -> None:
@@ -39,22 +42,30 @@ def test_a_folder_that_fails_leaves_nothing_and_the_old_one_untouched(tmp_path: 
     target = tmp_path / "folder"
     target.mkdir()
     (target / "file").write_text("old")
-    with pytest.raises(ZeroDivisionError), new_folder(target, replace=True) as folder:
+    with pytest.raises(ZeroDivisionError), new_folder(target) as folder:
         (folder / "file").write_text(str(1 / 0))
     assert (target / "file").read_text() == "old"
     assert list(tmp_path.iterdir()) == [target]
 
 
 def test_a_folder_replaces_another_and_what_a_killed_run_left(tmp_path: Path) -> None:
-    target, left = tmp_path / "folder", tmp_path / ".folder.new"
+    target, left = tmp_path / "folder", tmp_path / f".folder.{DEAD_PROCESS}.new"
     target.mkdir()
     (target / "gone").write_text("old")
     left.mkdir()
     (left / "half").write_text("half")
-    with new_folder(target, replace=True) as folder:
+    with new_folder(target) as folder:
         (folder / "file").write_text("new")
     assert [path.name for path in target.iterdir()] == ["file"]
     assert list(tmp_path.iterdir()) == [target]
+
+
+def test_another_run_to_the_same_name_is_left_alone(tmp_path: Path) -> None:
+    target, other = tmp_path / "folder", tmp_path / f".folder.{os.getppid()}.new"
+    other.mkdir()
+    with new_folder(target) as folder:
+        (folder / "file").write_text("new")
+    assert other.is_dir()
 
 
 def test_the_hash_is_sha256(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """The embedded model translates, in Python and on the command line."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -49,7 +50,34 @@ def test_one_string_is_not_a_list_of_texts(translator: Translator) -> None:
         translator.translate("Good morning.")
 
 
-@pytest.mark.parametrize("options", [{"num_beams": 0}, {"max_new_tokens": 0}, {"max_new_tokens": 10_000}, {"beams": 4}])
+@pytest.mark.parametrize("text", ["\u200b", "\t", "\x01"])
+def test_text_that_nobody_can_see_stays_empty(translator: Translator, text: str) -> None:
+    assert translator.translate([text])[0].text == ""
+
+
+def test_the_next_best_are_given_on_request(translator: Translator) -> None:
+    best = translator.translate(["I have a dog."], num_beams=4, num_return_sequences=3)[0]
+    assert len(best.alternatives) == 2
+    assert best.score >= best.alternatives[0].score >= best.alternatives[1].score
+
+
+def test_a_translation_that_was_cut_says_so(translator: Translator) -> None:
+    assert not translator.translate(["Where is the nearest train station?"], max_new_tokens=2)[0].ended
+    done = command("translate", "--max-new-tokens", "2", "Where is the nearest train station?")
+    assert b"1 of 1 translations were cut" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"num_beams": 0},
+        {"max_new_tokens": 0},
+        {"max_new_tokens": 10_000},
+        {"beams": 4},
+        {"max_length": 1, "max_new_tokens": None},
+        {"forced_bos_token_id": 99_999},
+    ],
+)
 def test_options_that_cannot_be_are_refused(translator: Translator, options: dict[str, int]) -> None:
     with pytest.raises(UsageError):
         translator.translate(["Good morning."], **options)
@@ -91,9 +119,28 @@ def test_a_line_that_is_not_utf8_is_named_and_leaves_no_file(tmp_path: Path) -> 
     assert [path.name for path in tmp_path.iterdir()] == ["in.txt"]
 
 
+def test_a_pipe_is_written_to_and_not_replaced(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with subprocess.Popen(["cat", pipe], stdout=subprocess.PIPE) as reader:
+        done = command("translate", "-o", pipe, "Good morning.")
+        assert done.returncode == 0, done.stderr
+        assert reader.communicate()[0].decode().startswith("Guten Morgen")
+    assert pipe.is_fifo()
+
+
+def test_the_number_of_a_line_counts_from_the_beginning_of_the_file(tmp_path: Path) -> None:
+    (tmp_path / "in.txt").write_text("Hi.\n" * 520 + "dog " * 1000 + "\n", encoding="utf-8")
+    done = command("translate", "--num-beams", "1", "-i", tmp_path / "in.txt")
+    assert done.returncode == 2
+    assert b"text 521 has" in done.stderr
+
+
 @pytest.mark.parametrize(
     "arguments",
     [
+        ["-i", "nowhere.txt", "Hello."],
+        ["-o", ".", "Hello."],
         ["-m", "nowhere", "Hello."],
         ["-i", "nowhere.txt"],
         ["-o", "no/such/folder/out.txt", "Hello."],

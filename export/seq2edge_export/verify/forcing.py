@@ -14,7 +14,7 @@ Rows = NDArray[np.float64]
 
 @dataclass
 class LogitDifference:
-    """Adds up how far two engines are apart; ``first`` is where a limit was first passed."""
+    """Adds up how far two engines are apart."""
 
     largest: float = 0.0
     steps: int = 0
@@ -23,10 +23,12 @@ class LogitDifference:
 
     def add(self, ours: Scores, theirs: Scores) -> float:
         """Compare some rows of logits (R, V); give their largest difference, infinite where one is not a number."""
-        difference = float(np.abs(ours - theirs).max())
-        difference = difference if np.isfinite(difference) else np.inf
-        self.largest = max(self.largest, difference)
         self.steps += len(ours)
+        difference = float(np.abs(ours - theirs).max())
+        if not np.isfinite(difference):
+            self.largest = self.divergence = np.inf
+            return np.inf
+        self.largest = max(self.largest, difference)
         self.same_top += int((ours.argmax(axis=1) == theirs.argmax(axis=1)).sum())
         self.divergence += float(_divergence(theirs, ours).sum())
         return difference

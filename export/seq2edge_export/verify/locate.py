@@ -67,7 +67,7 @@ def _inner(bundle: Bundle, source: list[int], prefix: list[int]) -> Values:
 
 def _run(bundle: Bundle, graph: str, feed: dict[str, Any]) -> Values:
     wanted = inner_values(bundle.folder / graph)
-    with TemporaryDirectory(dir=bundle.folder.parent, prefix=".verify-") as folder:
+    with TemporaryDirectory(prefix="seq2edge-") as folder:
         copy = expose(bundle.folder / graph, wanted, Path(folder), weights=names.WEIGHTS)
         session = open_session(copy, threads=1)
         needed = {entry.name for entry in session.get_inputs()}

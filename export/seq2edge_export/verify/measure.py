@@ -73,6 +73,17 @@ class Comparison:
                 row = int(np.abs(ours - theirs).max(axis=1).argmax())
                 result.worst = batch[alive[row]], step
 
+    def original_greedy(self) -> list[list[int]]:
+        """What the original says, which both are then forced to say."""
+        found = decode(self.theirs, self.sources, self.options(1), batch_size=1)
+        return [list(hypotheses[0].tokens) for hypotheses in found]
+
+    def outputs_of_all_sizes(self, num_beams: int, forced: Forced) -> list[Pairs]:
+        """What both say freely; nothing where the bundle's scores are not numbers, from which no search goes on."""
+        if not np.isfinite(forced.logits.largest):
+            return []
+        return [self.outputs(num_beams, size) for size in BATCH_SIZES]
+
     def outputs(self, num_beams: int, batch_size: int) -> Pairs:
         """The best hypothesis of each sentence, the bundle's and the original's."""
         options = self.options(num_beams)
@@ -82,15 +93,14 @@ class Comparison:
         return [(mine[0], yours[0]) for mine, yours in zip(ours, theirs, strict=True)]
 
     def options(self, num_beams: int) -> GenerationOptions:
-        return replace(self.bundle.manifest.generation, num_beams=num_beams)
+        return replace(self.original.generation, num_beams=num_beams)
 
 
 def measure(comparison: Comparison, references: Sequence[str] | None = None) -> tuple[Parity, Forced, list[list[int]]]:
     """Compare everything; give the figures, and the forced targets with where they differ most."""
-    greedy = [comparison.outputs(1, size) for size in BATCH_SIZES]
-    beam = [comparison.outputs(BEAMS, size) for size in BATCH_SIZES]
-    targets = [list(original.tokens) for _, original in greedy[0]]
+    targets = comparison.original_greedy()
     forced = comparison.force(targets)
+    greedy, beam = (comparison.outputs_of_all_sizes(beams, forced) for beams in (1, BEAMS))
     parity = Parity(
         sentences=len(comparison.sources),
         steps=forced.logits.steps,
@@ -100,10 +110,10 @@ def measure(comparison: Comparison, references: Sequence[str] | None = None) -> 
         logit_difference=rounded(forced.logits.largest),
         top1_agreement=forced.logits.same_top / forced.logits.steps,
         mean_kl=rounded(forced.logits.divergence / forced.logits.steps),
-        greedy_equal=min(map(_share_equal, greedy)),
-        beam_equal=min(map(_share_equal, beam)),
-        score_difference=rounded(max(map(_score_difference, [*greedy, *beam]))),
-        quality=_quality(comparison.original, beam[-1], references) if references else None,
+        greedy_equal=min(map(_share_equal, greedy), default=0.0),
+        beam_equal=min(map(_share_equal, beam), default=0.0),
+        score_difference=rounded(max(map(_score_difference, [*greedy, *beam]), default=0.0)),
+        quality=_quality(comparison.original, beam[-1], references) if references and beam else None,
     )
     return parity, forced, targets
 

@@ -1,7 +1,9 @@
 """A verdict for people and for machines; needs nothing."""
 
 import json
+import math
 from dataclasses import asdict
+from typing import Any
 
 from seq2edge_export.verify.verify import Verdict
 
@@ -14,7 +16,14 @@ def to_json(verdict: Verdict) -> str:
         "parity": asdict(verdict.parity),
         "limits": asdict(verdict.limits),
     }
-    return json.dumps(content, indent=2)
+    return json.dumps(_finite(content), indent=2)
+
+
+def _finite(value: Any) -> Any:
+    """JSON has no infinity: null says that there was no number."""
+    if isinstance(value, dict):
+        return {key: _finite(item) for key, item in value.items()}
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def as_table(verdict: Verdict) -> str:

@@ -9,6 +9,7 @@ from seq2edge.onnx_engine import OnnxEngine
 from seq2edge.parity import LIMITS, Limits, Parity, shortcomings
 from seq2edge_export.original import Original
 from seq2edge_export.torch_engine import TorchEngine
+from seq2edge_export.verify.kinship import check_kinship, differing_settings
 from seq2edge_export.verify.locate import Parting, first_difference
 from seq2edge_export.verify.measure import Comparison, Forced, measure
 from seq2edge_export.verify.sentences import SENTENCES
@@ -42,10 +43,11 @@ def verify(
     references: Sequence[str] | None = None,
 ) -> Verdict:
     """Compare a bundle with its original and judge it by the limits of its precision."""
+    check_kinship(bundle, original)
     comparison = _side_by_side(bundle, original, texts)
     parity, forced, targets = measure(comparison, references)
     limits = LIMITS[bundle.manifest.precision]
-    failures = shortcomings(parity, limits)
+    failures = [*differing_settings(bundle, original), *shortcomings(parity, limits)]
     parting = _locate(comparison, forced, targets, limits) if failures else None
     return Verdict(parity, limits, failures, parting)
 

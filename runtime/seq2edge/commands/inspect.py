@@ -1,14 +1,16 @@
-"""``seq2edge inspect``: what a bundle or a checkpoint holds and costs."""
+"""``seq2edge inspect``: what a bundle holds and costs."""
 
 from pathlib import Path
 
 import click
 
+LENGTH = click.IntRange(min=1)
+
 
 @click.command()
 @click.argument("path", type=click.Path(path_type=Path), required=False)
-@click.option("--source-length", default=25, show_default=True, help="Source tokens for the cost.")
-@click.option("--target-length", default=25, show_default=True, help="Target tokens for the cost.")
+@click.option("--source-length", type=LENGTH, default=25, show_default=True, help="Source tokens for the cost.")
+@click.option("--target-length", type=LENGTH, default=25, show_default=True, help="Target tokens for the cost.")
 def command(path: Path | None, source_length: int, target_length: int) -> None:
     """Show what a bundle holds and costs; left out, the embedded model."""
     from seq2edge.bundle import EMBEDDED, load_bundle

@@ -16,7 +16,7 @@ LINES_AT_ONCE = 512  # enough to find sentences of like length, few enough to an
 @click.option("-o", "--output", "target", type=click.Path(path_type=Path), help="File to write, once complete.")
 @click.option("--num-beams", type=int, help="Beams of the search; 1 is greedy search.")
 @click.option("--max-new-tokens", type=int, help="Longest translation in tokens.")
-@click.option("--threads", type=int, help="CPU threads; left out, all that are allowed.")
+@click.option("--threads", type=click.IntRange(min=1), help="CPU threads; left out, all that are allowed.")
 def command(
     texts: tuple[str, ...],
     model: Path | None,
@@ -27,17 +27,28 @@ def command(
     threads: int | None,
 ) -> None:
     """Translate TEXT, or a file, or standard input line by line."""
+    from seq2edge.errors import TextTooLongError, UsageError
     from seq2edge.lines import read_lines, written_lines
     from seq2edge.translator import Translator
 
+    if texts and source is not None:
+        raise UsageError("give either texts or --input, not both")
     translator = Translator(model, threads=threads)
     given = {"num_beams": num_beams, "max_new_tokens": max_new_tokens}
     changes = {name: value for name, value in given.items() if value is not None}
-    lines: Iterable[str] = texts or read_lines(source)
+    done, cut = 0, 0
     with written_lines(target) as write:
-        for chunk in _chunks(lines):
-            for result in translator.translate(chunk, **changes):
+        for chunk in _chunks(texts or read_lines(source)):
+            try:
+                results = translator.translate(chunk, **changes)
+            except TextTooLongError as error:
+                raise error.behind(done) from None
+            for result in results:
                 write(result.text)
+            done += len(chunk)
+            cut += sum(not result.ended for result in results)
+    if cut:
+        click.echo(f"Warning: {cut} of {done} translations were cut at the length limit (--max-new-tokens)", err=True)
 
 
 def _chunks(lines: Iterable[str]) -> Iterator[list[str]]:

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from seq2edge.errors import NotANumberError
 from seq2edge.search.step import Ids, Scores
 
 
@@ -21,6 +22,6 @@ def normaliser(logits: Scores) -> tuple[Scores, Scores]:  # (..., V)
     """The two numbers to subtract from a logit, one after the other: their sum would lose digits."""
     peak = logits.max(axis=-1, keepdims=True)  # (..., 1)
     if np.isnan(peak).any():
-        raise FloatingPointError("the decoder gave scores that are not numbers (NaN): try a higher precision")
+        raise NotANumberError("the decoder gave scores that are not numbers (NaN): try a higher precision")
     log_total: Scores = np.log(np.exp(logits - peak).sum(axis=-1, keepdims=True))
     return peak, log_total
