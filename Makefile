@@ -14,7 +14,6 @@ help: ## list the targets
 $(READY): pyproject.toml constraints.txt
 	@echo "setting up $(VENV) (once)"
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@$(PIP) 'torch==$(shell sed -n 's/^torch==//p' constraints.txt)'
 	@$(PIP) --editable '.[cpu,export,dev]'
 	@touch $@
 

@@ -5,10 +5,11 @@ out=build/demo/en-de
 echo "1. export the PyTorch checkpoint models/en-de"
 seq2edge export models/en-de "$out" --force
 echo
-echo "2. translate with the bundle, without PyTorch"
+echo "2. translate with the bundle"
 for text in "Good morning." "Where is the nearest train station?" "Tom would like to learn German." \
-    "I have never seen such a beautiful sunset."; do
-    printf '  %-45s %s\n' "$text" "$(seq2edge translate -m "$out" "$text")"
+    "My sister bought a new bicycle last week."; do
+    german=$(seq2edge translate -m "$out" "$text")
+    printf '  %-45s %s\n' "$text" "$german"
 done
 echo
 echo "3. what the bundle holds and costs"

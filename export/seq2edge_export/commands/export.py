@@ -1,8 +1,11 @@
 """``seq2edge export``: turn a checkpoint into a bundle."""
 
 from pathlib import Path
+from typing import get_args
 
 import click
+
+from seq2edge.bundle import Dialect, Precision
 
 
 @click.command()
@@ -10,29 +13,23 @@ import click
 @click.argument("bundle", type=click.Path(path_type=Path))
 @click.option(
     "--precision",
-    type=click.Choice(["fp32", "fp16", "int8"]),
+    type=click.Choice(get_args(Precision)),
     default="fp32",
     show_default=True,
     help="How the weights are stored.",
 )
 @click.option(
     "--dialect",
-    type=click.Choice(["ort", "portable"]),
+    type=click.Choice(get_args(Dialect)),
     default="ort",
     show_default=True,
     help="Operators to use: onnxruntime's fused ones, or standard ONNX alone.",
 )
-@click.option(
-    "--family",
-    type=click.Choice(["auto", "recipe", "seq2edge"]),
-    default="auto",
-    show_default=True,
-    help="What CHECKPOINT is: a recipe (.toml) for a state dict, or a folder of seq2edge train.",
-)
+@click.option("--family", default="auto", show_default=True, help="What CHECKPOINT is; auto recognises it.")
 @click.option("--verify/--no-verify", "compare", default=True, help="Compare the bundle with the original model.")
 @click.option("--force", is_flag=True, help="Replace a bundle that exists.")
 def command(
-    checkpoint: Path, bundle: Path, precision: str, dialect: str, family: str, compare: bool, force: bool
+    checkpoint: Path, bundle: Path, precision: Precision, dialect: Dialect, family: str, compare: bool, force: bool
 ) -> None:
     """Turn a checkpoint folder, or a recipe, into a bundle folder that runs without PyTorch."""
     from seq2edge.progress import stages
@@ -42,8 +39,8 @@ def command(
         made = export_bundle(
             checkpoint,
             bundle,
-            precision=precision,  # type: ignore[arg-type]
-            dialect=dialect,  # type: ignore[arg-type]
+            precision=precision,
+            dialect=dialect,
             family=family,
             compare=compare,
             force=force,

@@ -42,6 +42,7 @@ class Comparison:
     ours: OnnxEngine
     theirs: TorchEngine
     sources: list[list[int]]
+    most_tokens: int  # of an output; a model that does not know a language never ends by itself
 
     def force(self, targets: list[list[int]]) -> Forced:
         """Compare cross states and the logits of every step, for each batch size."""
@@ -93,7 +94,8 @@ class Comparison:
         return [(mine[0], yours[0]) for mine, yours in zip(ours, theirs, strict=True)]
 
     def options(self, num_beams: int) -> GenerationOptions:
-        return replace(self.original.generation, num_beams=num_beams)
+        most = min(self.most_tokens, self.original.generation.longest(1) - 1)
+        return replace(self.original.generation, num_beams=num_beams, num_return_sequences=1, max_new_tokens=most)
 
 
 def measure(comparison: Comparison, references: Sequence[str] | None = None) -> tuple[Parity, Forced, list[list[int]]]:

@@ -14,6 +14,8 @@ from seq2edge_export.verify.locate import Parting, first_difference
 from seq2edge_export.verify.measure import Comparison, Forced, measure
 from seq2edge_export.verify.sentences import SENTENCES
 
+BUILT_IN_TOKENS = 48  # of an output of the built-in sentences, which are in many languages
+
 
 @dataclass(frozen=True)
 class Verdict:
@@ -64,7 +66,8 @@ def _side_by_side(bundle: Bundle, original: Original, texts: Sequence[str] | Non
     if not sources:
         raise DataError("there is no sentence to compare on; give some with --input")
     ours = OnnxEngine(bundle, threads=1)  # one thread: the same figures on every run
-    return Comparison(bundle, original, ours, TorchEngine(original.graphs, pad=ours.pad), sources)
+    theirs = TorchEngine(original.graphs, pad=ours.pad)
+    return Comparison(bundle, original, ours, theirs, sources, BUILT_IN_TOKENS if texts is None else longest)
 
 
 def _locate(comparison: Comparison, forced: Forced, targets: list[list[int]], limits: Limits) -> Parting | None:
