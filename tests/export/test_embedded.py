@@ -47,6 +47,12 @@ def test_in_float32_every_token_is_the_originals(exact: Path) -> None:
     assert verdict.parity.greedy_equal == verdict.parity.beam_equal == 1.0
 
 
+def test_standard_operators_alone_say_the_same(tmp_path: Path) -> None:
+    portable = export_bundle(CHECKPOINT, tmp_path / "portable", dialect="portable", compare=False)
+    verdict = verify(portable, load_checkpoint(CHECKPOINT).original(), texts=SENTENCES)
+    assert verdict.passed, str(verdict)
+
+
 def test_translations_are_those_of_pytorch(exact: Path) -> None:
     expected = translate_with_torch(load_checkpoint(CHECKPOINT).original(), SENTENCES, num_beams=4)
     assert [result.text for result in Translator(exact).translate(SENTENCES, num_beams=4)] == expected

@@ -2,6 +2,7 @@
 
 import json
 import os
+import resource
 import shutil
 import signal
 import subprocess
@@ -220,6 +221,33 @@ def test_kill_9_leaves_nothing_that_loads_and_the_next_export_cleans_up(made, tm
         load_bundle(left)
     export_bundle(made.checkpoint, target, compare=False)
     assert list(tmp_path.iterdir()) == [target]
+
+
+def test_a_full_disk_is_one_sentence_and_leaves_nothing(made, tmp_path: Path) -> None:
+    limit = (50_000, 50_000)  # bytes of a file: enough for the graphs, not for the weights
+    program = [sys.executable, "-m", "seq2edge", "export", str(made.checkpoint), str(tmp_path / "bundle")]
+    done = subprocess.run(
+        program,
+        capture_output=True,
+        text=True,
+        check=False,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, limit),
+    )
+    assert done.returncode == 2
+    assert done.stderr.count("\n") == 1
+    assert not list(tmp_path.iterdir())
+
+
+def test_an_interrupt_leaves_nothing(made, tmp_path: Path) -> None:
+    program = [sys.executable, "-m", "seq2edge", "export", str(made.checkpoint), str(tmp_path / "bundle")]
+    with subprocess.Popen(program, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
+        while not list(tmp_path.iterdir()) and process.poll() is None:
+            time.sleep(0.01)
+        process.send_signal(signal.SIGINT)
+        _, errors = process.communicate()
+    assert process.returncode == 130
+    assert "Traceback" not in errors
+    assert not list(tmp_path.iterdir())
 
 
 def test_the_command_says_the_size_for_each_parameter(made, tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ import copy
 import hashlib
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -66,19 +66,30 @@ class Peer:
 
 
 @pytest.fixture(scope="module")
-def peer(tmp_path_factory: pytest.TempPathFactory) -> Peer:
+def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The package, fetched by its name and unpacked."""
     folder = tmp_path_factory.mktemp("ruaccent")
     pip = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check"]
     subprocess.run([*pip, "download", "--no-deps", "--dest", str(folder), PACKAGE], check=True)
     (wheel,) = folder.glob("*.whl")
     assert hashlib.sha256(wheel.read_bytes()).hexdigest().startswith(SHA256)
     subprocess.run([*pip, "install", "--no-deps", "--target", str(folder), str(wheel)], check=True)
-    sys.path.insert(0, str(folder))
+    return folder
+
+
+@pytest.fixture(scope="module", params=["ort", "portable"])
+def peer(package: Path, request: pytest.FixtureRequest, monkeypatch_module: pytest.MonkeyPatch) -> Peer:
+    monkeypatch_module.syspath_prepend(str(package))
     accentor = import_module("ruaccent").Accentor(device="cpu")
-    sys.path.remove(str(folder))
-    recipe = write_recipe(folder / "ruaccent" / "model")
-    export_bundle(recipe, folder / "bundle", compare=False)
-    return Peer(accentor, recipe, folder / "bundle")
+    recipe = write_recipe(package / "ruaccent" / "model")
+    bundle = export_bundle(recipe, package / request.param, dialect=request.param)  # compared with the recipe's model
+    return Peer(accentor, recipe, bundle.folder)
+
+
+@pytest.fixture(scope="module")
+def monkeypatch_module() -> Iterator[pytest.MonkeyPatch]:
+    with pytest.MonkeyPatch.context() as patch:
+        yield patch
 
 
 def write_recipe(folder: Path) -> Path:
