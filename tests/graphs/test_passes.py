@@ -1,0 +1,92 @@
+"""Each graph pass alone, on a graph of two products that share a table."""
+
+from pathlib import Path
+
+import numpy as np
+import onnx_ir as ir
+import onnxruntime
+import pytest
+
+from seq2edge_graphs.expose import expose
+from seq2edge_graphs.store import quantize_channels, store_fp16, store_int8
+from seq2edge_graphs.strip import strip
+from seq2edge_graphs.weights import ALIGNMENT, save_sharing_weights
+
+RANDOM = np.random.default_rng(0)
+TABLE = RANDOM.normal(size=(64, 48)).astype(np.float32)
+MATRIX = RANDOM.normal(size=(48, 64)).astype(np.float32)
+
+
+def graph() -> ir.Model:
+    """Look rows up in a table, and multiply them with a matrix."""
+    ids = ir.Value(name="ids", shape=ir.Shape(["n"]), type=ir.TensorType(ir.DataType.INT64))
+    table, matrix = (
+        ir.Value(name=name, const_value=ir.tensor(content, name=name), shape=ir.Shape(content.shape))
+        for name, content in (("table", TABLE), ("matrix", MATRIX))
+    )
+    for value in (table, matrix):
+        value.type = ir.TensorType(ir.DataType.FLOAT)
+    rows = ir.node("Gather", [table, ids])
+    product = ir.node("MatMul", [rows.outputs[0], matrix])
+    rows.outputs[0].name, product.outputs[0].name = "rows.inside", "product"
+    for value, width in ((rows.outputs[0], 48), (product.outputs[0], 64)):
+        value.shape, value.type = ir.Shape(["n", width]), ir.TensorType(ir.DataType.FLOAT)
+    rows.metadata_props["trace"] = "/home/somebody/model.py"
+    made = ir.Graph(
+        [ids], [product.outputs[0]], nodes=[rows, product], initializers=[table, matrix], opset_imports={"": 20}
+    )
+    return ir.Model(made, ir_version=10)
+
+
+def run(path: Path) -> np.ndarray:
+    session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+    (found,) = session.run(None, {"ids": np.array([3, 0, 63])})
+    return found
+
+
+EXACT = TABLE[[3, 0, 63]] @ MATRIX
+
+
+def test_weights_of_two_graphs_are_in_one_file_once(tmp_path: Path) -> None:
+    paths = [tmp_path / "a.onnx", tmp_path / "b.onnx"]
+    save_sharing_weights({path: graph() for path in paths}, tmp_path / "weights.bin")
+    assert (tmp_path / "weights.bin").stat().st_size <= TABLE.nbytes + MATRIX.nbytes + ALIGNMENT
+    for path in paths:
+        np.testing.assert_allclose(run(path), EXACT, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("store", "share", "error"),
+    [(store_fp16, 0.51, 2e-3), (store_int8, 0.32, 2e-2)],  # half of float16's last place; half of 1/127 of the largest
+)
+def test_fewer_bits_change_the_result_by_no_more_than_their_rounding(tmp_path: Path, store, share, error) -> None:
+    model = graph()
+    store(model)
+    save_sharing_weights({tmp_path / "a.onnx": model}, tmp_path / "weights.bin")
+    assert (tmp_path / "weights.bin").stat().st_size <= share * (TABLE.nbytes + MATRIX.nbytes)
+    difference = np.abs(run(tmp_path / "a.onnx") - EXACT).max()
+    assert 0 < difference <= error * np.abs(EXACT).max()
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+def test_integers_times_scale_are_within_half_a_step_of_the_numbers(axis: int) -> None:
+    numbers = np.concatenate([TABLE, np.zeros((1, 48), np.float32)])
+    integers, scale = quantize_channels(numbers, channel_axis=axis)
+    assert integers.dtype == np.int8
+    assert np.abs(integers).max() <= 127
+    assert (np.abs(integers * scale - numbers) <= scale / 2 * 1.001).all()
+
+
+def test_strip_leaves_nothing_of_the_machine(tmp_path: Path) -> None:
+    model = graph()
+    strip(model)
+    ir.save(model, tmp_path / "a.onnx")
+    assert b"somebody" not in (tmp_path / "a.onnx").read_bytes()
+    np.testing.assert_allclose(run(tmp_path / "a.onnx"), EXACT, rtol=1e-5, atol=1e-5)
+
+
+def test_expose_gives_values_from_the_inside(tmp_path: Path) -> None:
+    save_sharing_weights({tmp_path / "a.onnx": graph()}, tmp_path / "weights.bin")
+    (tmp_path / "copy").mkdir()
+    copy = expose(tmp_path / "a.onnx", ["rows.inside"], tmp_path / "copy", weights="weights.bin")
+    np.testing.assert_array_equal(run(copy), TABLE[[3, 0, 63]])
