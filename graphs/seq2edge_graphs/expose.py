@@ -2,17 +2,17 @@
 
 import os
 import shutil
+from collections.abc import Collection
 from pathlib import Path
 
 import onnx_ir as ir
 
 
-def inner_values(path: Path) -> list[str]:
-    """Names of the values that a module gives, in the order in which they are computed."""
+def inner_values(path: Path, wanted: Collection[str]) -> list[str]:
+    """Those of the wanted names that a graph has inside, in the order in which they are computed."""
     graph = ir.load(path).graph
-    outputs = {value.name for value in graph.outputs}
-    named = [value.name for node in graph for value in node.outputs if value.name not in outputs]
-    return [name for name in named if (name and "." in name) or name in ("encoder_norm", "decoder_norm", "output")]
+    named = [str(value.name) for node in graph for value in node.outputs]
+    return [name for name in named if name in wanted]
 
 
 def expose(path: Path, values: list[str], folder: Path, *, weights: str) -> Path:
