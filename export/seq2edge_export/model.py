@@ -231,6 +231,10 @@ class Transformer(nn.Module):
         decoded = self.decode(target, self.encode(source, source_mask), source_mask)
         return self.output(decoded.states)  # (B, T, V)
 
+    def log_probabilities(self, source: Tensor, source_mask: Tensor, target: Tensor) -> Tensor:
+        """How likely each token is to come next; search and loss take their own from the logits."""
+        return self(source, source_mask, target).log_softmax(dim=-1)  # (B, T, V)
+
     def empty_past(self, batch: int) -> list[KeysValues]:
         weight = self.output.weight
         empty = weight.new_empty(batch, self.shape.heads, 0, self.shape.head_width)

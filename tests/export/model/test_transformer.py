@@ -128,6 +128,17 @@ def test_attention_weights_are_a_distribution_over_the_tokens_that_are_there() -
         assert not weights.masked_select(~mask[:, None, None, :]).any()
 
 
+def test_log_probabilities_are_those_that_the_loss_is_made_of() -> None:
+    model = model_of(TINY)
+    source, mask = padded_source()
+    target = sentences(3, 6)
+    found = model.log_probabilities(source, mask, target)
+    torch.testing.assert_close(found.exp().sum(dim=-1), torch.ones(3, 6))
+    chosen = found.gather(2, target[:, :, None]).mean()
+    loss = nn.functional.cross_entropy(model(source, mask, target).flatten(0, 1), target.flatten())
+    torch.testing.assert_close(-chosen, loss, **ROUNDING)
+
+
 @pytest.mark.parametrize("norm_first", [True, False])
 @pytest.mark.parametrize(("activation", "final_norm"), [("relu", True), ("gelu", False)])
 def test_it_computes_what_torch_nn_transformer_computes(norm_first: bool, activation: str, final_norm: bool) -> None:
