@@ -1,9 +1,11 @@
 """The names of graph inputs, outputs, axes and bundle files: each is made here and nowhere else; needs nothing."""
 
 ENCODER, DECODER, WEIGHTS, MANIFEST = "encoder.onnx", "decoder.onnx", "weights.bin", "manifest.json"
+SCORER = "scorer.onnx"  # the decoder again, with the logits of all positions and the cross-attention
 
 SOURCE, SOURCE_MASK = "source", "source_mask"
 TARGET, ROWS, LOGITS = "target", "rows", "logits"
+ALL_LOGITS, ATTENTION = "all_logits", "attention"
 
 # Axes whose size changes from call to call.
 BATCH, SOURCE_LENGTH = "batch", "source_length"
