@@ -5,10 +5,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from seq2edge.generation import GenerationOptions
-from seq2edge.search.beam import beam_search
+from seq2edge.search.beam import beam_search, beam_steps
 from seq2edge.search.greedy import greedy, greedy_steps
-from seq2edge.search.hypothesis import Hypothesis
-from seq2edge.search.sampling import sample
+from seq2edge.search.hypothesis import Hypothesis, Pool
+from seq2edge.search.sampling import sample, sample_steps
 from seq2edge.search.step import Hook, Ids, Scores, Step
 from seq2edge.search.walk import Made
 
@@ -17,13 +17,16 @@ __all__ = [
     "Hypothesis",
     "Ids",
     "Made",
+    "Pool",
     "Scores",
     "Step",
     "beam_search",
+    "beam_steps",
     "greedy",
     "greedy_steps",
     "prefix_block",
     "sample",
+    "sample_steps",
     "search",
 ]
 
@@ -39,8 +42,8 @@ def search(
     """Give ``num_return_sequences`` hypotheses for each sentence, best first.
 
     A prefix is the start token and what the output has to begin with; those of one call have one length.
-    ``numbers`` names the sentences for sampling, so that a sentence draws the same in every batch; 0, 1, ... unless
-    given. ``hook`` may change the scores at each step, after the options have.
+    ``numbers`` names the sentences, so that one draws the same samples in every batch and a hook knows it; 0, 1, ...
+    unless given. ``hook`` may change the scores at each step, after the options have.
     """
     if not prefixes:
         return []
@@ -49,7 +52,7 @@ def search(
         return beam_search(step, block, options, numbers=numbers, hook=hook)
     if options.do_sample:
         return sample(step, block, options, numbers=numbers, hook=hook)
-    return greedy(step, block, options, hook=hook)
+    return greedy(step, block, options, numbers=numbers, hook=hook)
 
 
 def prefix_block(prefixes: Sequence[Sequence[int]], options: GenerationOptions) -> Ids:  # (B, T)

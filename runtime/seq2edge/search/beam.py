@@ -3,7 +3,7 @@
 Shapes at line ends: B sentences still alive, K beams, C candidates, V the vocabulary, T tokens so far, R rows in all.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from seq2edge.search.beams import Beams, first_beams
 from seq2edge.search.ends import is_end
 from seq2edge.search.hypothesis import UNREACHED, Hypothesis, Pool
 from seq2edge.search.probability import log_softmax, normaliser
-from seq2edge.search.processors import Processor, apply, make_processors
+from seq2edge.search.processors import Processors
 from seq2edge.search.sampling import Noise, noise_for
 from seq2edge.search.step import Flags, Hook, Ids, Scores, Step
 from seq2edge.search.top_k import top_k
@@ -27,9 +27,24 @@ def beam_search(
     hook: Hook | None = None,
 ) -> list[list[Hypothesis]]:
     """The best ``num_return_sequences`` hypotheses that ``num_beams`` beams find for each sentence."""
-    processors = make_processors(options, prefixes.shape[1], hook)
-    noise = noise_for(options, len(prefixes), numbers) if options.do_sample else None
     pools = [Pool(options.num_beams) for _ in prefixes]
+    for _ in beam_steps(step, prefixes, pools, options, numbers=numbers, hook=hook):
+        pass
+    return [pool.hypotheses[: options.num_return_sequences] for pool in pools]
+
+
+def beam_steps(
+    step: Step,
+    prefixes: Ids,
+    pools: list[Pool],
+    options: GenerationOptions,
+    *,
+    numbers: Sequence[int] | None = None,
+    hook: Hook | None = None,
+) -> Iterator[Beams]:
+    """The same step by step: what ends goes into the pools, what goes on is given."""
+    processors = Processors(options, prefixes.shape[1], hook, numbers)
+    noise = noise_for(options, len(prefixes), numbers) if options.do_sample else None
     beams = first_beams(prefixes, options.num_beams)
     tokens, rows = prefixes[:, None, :], beams.sentences[:, None]  # (B, 1, T), (B, 1): all beams are equal
     while len(beams.sentences):
@@ -43,7 +58,7 @@ def beam_search(
         rows = running.rows(tokens.shape[1])[~done]
         beams = running.only(~done)
         tokens = beams.tokens[:, :, -1:]
-    return [pool.hypotheses[: options.num_return_sequences] for pool in pools]
+        yield beams
 
 
 def _candidate_count(options: GenerationOptions) -> int:
@@ -52,7 +67,7 @@ def _candidate_count(options: GenerationOptions) -> int:
 
 
 def _best_tokens(
-    logits: Scores, beams: Beams, processors: Sequence[Processor], noise: Noise | None, options: GenerationOptions
+    logits: Scores, beams: Beams, processors: Processors, noise: Noise | None, options: GenerationOptions
 ) -> tuple[Ids, Scores, Scores]:
     """The best next tokens of each row, their log-probabilities, and what to rank them by."""
     rows, vocabulary = logits.shape[1:]
@@ -60,7 +75,7 @@ def _best_tokens(
     flat = logits.reshape(-1, vocabulary)  # (R, V)
     if processors or noise:
         so_far = beams.tokens[:, :rows].reshape(len(flat), -1)  # (R, T)
-        scores = apply(processors, so_far, log_softmax(flat))
+        scores = processors(np.repeat(beams.sentences, rows), so_far, log_softmax(flat))
         ranks = noise(scores, beams.sentences) if noise else scores
         tokens, log_probabilities, ranks = _best_scores(scores, ranks, count)  # (R, C) each
     else:

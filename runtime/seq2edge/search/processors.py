@@ -15,20 +15,36 @@ from seq2edge.search.top_k import top_k
 Processor = Callable[[Ids, Scores], Scores]  # (R, T), (R, V) -> (R, V)
 
 
-def make_processors(options: GenerationOptions, prefix_length: int, hook: Hook | None = None) -> list[Processor]:
-    """The processors that these options need; a hook comes after them, but before the filters of sampling."""
-    processors = _rules(options, prefix_length)
-    if hook is not None:
-        processors.append(checked(hook))
-    if options.do_sample:
-        processors += _filters(options)
-    return processors
+class Processors:
+    """All that these options ask for: their rules, then the caller's hook, then the filters of sampling.
 
+    ``numbers`` are the names that the hook knows the sentences by; 0, 1, ... unless given.
+    """
 
-def apply(processors: Sequence[Processor], tokens: Ids, scores: Scores) -> Scores:
-    for processor in processors:
-        scores = processor(tokens, scores)
-    return scores
+    def __init__(
+        self,
+        options: GenerationOptions,
+        prefix_length: int,
+        hook: Hook | None = None,
+        numbers: Sequence[int] | None = None,
+    ) -> None:
+        self.rules = _rules(options, prefix_length)
+        self.hook = hook
+        self.numbers = None if numbers is None else np.asarray(numbers, dtype=np.int64)
+        self.filters = _filters(options) if options.do_sample else []
+
+    def __bool__(self) -> bool:
+        return bool(self.rules or self.hook or self.filters)
+
+    def __call__(self, sentences: Ids, tokens: Ids, scores: Scores) -> Scores:  # (R,), (R, T), (R, V) -> (R, V)
+        for rule in self.rules:
+            scores = rule(tokens, scores)
+        if self.hook is not None:
+            named = sentences if self.numbers is None else self.numbers[sentences]
+            scores = checked(self.hook(named, tokens, scores), scores.shape)
+        for narrow in self.filters:
+            scores = narrow(tokens, scores)
+        return scores
 
 
 def _rules(options: GenerationOptions, prefix_length: int) -> list[Processor]:
@@ -64,18 +80,14 @@ def _filters(options: GenerationOptions) -> list[Processor]:
     return processors
 
 
-def checked(hook: Hook) -> Processor:
+def checked(changed: Scores, shape: tuple[int, ...]) -> Scores:
     """Refuse what a caller's hook must not give back: another shape, or something that is not a number."""
-
-    def process(tokens: Ids, scores: Scores) -> Scores:
-        changed = np.asarray(hook(tokens, scores), dtype=np.float32)
-        if changed.shape != scores.shape:
-            raise ValueError(f"the hook gave scores of the shape {changed.shape}, but was given {scores.shape}")
-        if np.isnan(changed).any():
-            raise ValueError("the hook gave scores that are not numbers (NaN): use -inf to forbid a token")
-        return changed
-
-    return process
+    changed = np.asarray(changed, dtype=np.float32)
+    if changed.shape != shape:
+        raise ValueError(f"the hook gave scores of the shape {changed.shape}, but was given {shape}")
+    if np.isnan(changed).any():
+        raise ValueError("the hook gave scores that are not numbers (NaN): use -inf to forbid a token")
+    return changed
 
 
 def repetition_penalty(penalty: float) -> Processor:

@@ -1,14 +1,14 @@
 """Draw tokens at random, in a way that only the seed and the sentence decide; needs numpy."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
 from seq2edge.generation import GenerationOptions
 from seq2edge.search.hypothesis import Hypothesis
-from seq2edge.search.processors import make_processors
+from seq2edge.search.processors import Processors
 from seq2edge.search.step import Hook, Ids, Scores, Step
-from seq2edge.search.walk import collect, walk
+from seq2edge.search.walk import Made, collect, walk
 
 
 def sample(
@@ -21,12 +21,24 @@ def sample(
 ) -> list[list[Hypothesis]]:
     """Draw ``num_return_sequences`` hypotheses for each sentence, the likeliest of them first."""
     copies = options.num_return_sequences
-    draw = Draw(generators(options.seed, len(prefixes), numbers, copies=copies))
-    processors = make_processors(options, prefixes.shape[1], hook)
-    steps = walk(step, prefixes, draw, processors, options, copies=copies)
+    steps = sample_steps(step, prefixes, options, numbers=numbers, hook=hook)
     outputs = collect(steps, len(prefixes) * copies)
     groups = (outputs[start : start + copies] for start in range(0, len(outputs), copies))
     return [sorted(group, key=lambda one: -one.score) for group in groups]
+
+
+def sample_steps(
+    step: Step,
+    prefixes: Ids,
+    options: GenerationOptions,
+    *,
+    numbers: Sequence[int] | None = None,
+    hook: Hook | None = None,
+) -> Iterator[Made]:
+    """The same, token by token as they are drawn."""
+    copies = options.num_return_sequences
+    draw = Draw(generators(options.seed, len(prefixes), numbers, copies=copies))
+    return walk(step, prefixes, draw, Processors(options, prefixes.shape[1], hook, numbers), options, copies=copies)
 
 
 class Draw:

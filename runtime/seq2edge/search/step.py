@@ -25,6 +25,6 @@ class Step(Protocol):
 
 
 class Hook(Protocol):
-    """A caller's own change of the scores, given the tokens of each row so far, prefix included."""
+    """A caller's own look at the scores, or change of them: which sentence each row is, its tokens, prefix included."""
 
-    def __call__(self, tokens: Ids, scores: Scores) -> Scores: ...  # (R, T), (R, V) -> (R, V)
+    def __call__(self, sentences: Ids, tokens: Ids, scores: Scores) -> Scores: ...  # (R,), (R, T), (R, V) -> (R, V)

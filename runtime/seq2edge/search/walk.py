@@ -1,6 +1,6 @@
 """Make tokens one after another, each output on its own: what greedy search and sampling share; needs numpy."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -9,7 +9,7 @@ from seq2edge.generation import GenerationOptions
 from seq2edge.search.ends import is_end
 from seq2edge.search.hypothesis import Hypothesis
 from seq2edge.search.probability import chosen_log_probabilities
-from seq2edge.search.processors import Processor, apply
+from seq2edge.search.processors import Processors
 from seq2edge.search.step import Flags, Ids, Scores, Step
 
 Choose = Callable[[Scores, Ids], Ids]  # scores (R, V) and which output each row is (R,) -> a token for each row (R,)
@@ -28,7 +28,7 @@ def walk(
     step: Step,
     prefixes: Ids,
     choose: Choose,
-    processors: Sequence[Processor],
+    processors: Processors,
     options: GenerationOptions,
     *,
     copies: int = 1,
@@ -45,7 +45,9 @@ def walk(
     for length in range(prefixes.shape[1], limit):
         logits = _rows_going(step(tokens, rows), going[sentences])  # (R, V)
         outputs = np.flatnonzero(going)  # (R,)
-        scores = apply(processors, sequences[going, :length], logits.copy()) if processors else logits
+        scores = logits
+        if processors:
+            scores = processors(outputs // copies, sequences[going, :length], logits.copy())
         chosen = choose(scores, outputs)  # (R,)
         ended = is_end(chosen, options.eos_ids)
         yield Made(outputs, chosen, chosen_log_probabilities(logits, chosen), ended)

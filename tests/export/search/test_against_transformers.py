@@ -37,7 +37,8 @@ def assert_same(step, model, sources, prefix=(), hook=None, **options) -> None:
     """Compare tokens, scores and token scores of every returned sequence."""
     wanted = generate(model, sources, prefix, hook, **options)
     count = len(sources["input_ids"])
-    own = search(step(model, **sources), [[START, *prefix]] * count, replace(OPTIONS, **options), hook=hook)
+    own_hook = hook and (lambda sentences, tokens, scores: hook(tokens, scores))
+    own = search(step(model, **sources), [[START, *prefix]] * count, replace(OPTIONS, **options), hook=own_hook)
     found = [hypothesis for of_sentence in own for hypothesis in of_sentence]
     assert len(found) == len(wanted.sequences)
     for place, hypothesis in enumerate(found):

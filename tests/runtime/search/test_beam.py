@@ -108,7 +108,7 @@ def test_early_stopping_asks_the_decoder_less_often(decoder, table, options) -> 
 
 
 def test_where_nothing_is_allowed_there_is_still_an_answer(decoder, table, options) -> None:
-    def nothing(tokens: np.ndarray, scores: np.ndarray) -> np.ndarray:
+    def nothing(sentences: np.ndarray, tokens: np.ndarray, scores: np.ndarray) -> np.ndarray:
         return np.full_like(scores, -np.inf)
 
     found = search(decoder(table()), [[0]], options(num_beams=3, num_return_sequences=2), hook=nothing)
@@ -118,7 +118,7 @@ def test_where_nothing_is_allowed_there_is_still_an_answer(decoder, table, optio
 def test_a_hook_that_allows_one_output_finds_it(decoder, table, options) -> None:
     wanted = [5, 6, 5, 2]
 
-    def only_wanted(tokens: np.ndarray, scores: np.ndarray) -> np.ndarray:
+    def only_wanted(sentences: np.ndarray, tokens: np.ndarray, scores: np.ndarray) -> np.ndarray:
         return np.where(np.arange(scores.shape[1]) == wanted[tokens.shape[1] - 1], scores, -np.inf)
 
     [[found]] = search(decoder(table()), [[0]], options(num_beams=4), hook=only_wanted)
@@ -130,7 +130,7 @@ def test_a_hook_that_allows_one_output_finds_it(decoder, table, options) -> None
 def test_scores_agree_between_a_plain_search_and_one_with_an_idle_hook(decoder, table, options) -> None:
     given_options = options(num_beams=4, num_return_sequences=4)
     plain = search(decoder(table(600)), STARTS, given_options)
-    hooked = search(decoder(table(600)), STARTS, given_options, hook=lambda tokens, scores: scores)
+    hooked = search(decoder(table(600)), STARTS, given_options, hook=lambda sentences, tokens, scores: scores)
     assert plain == hooked
 
 

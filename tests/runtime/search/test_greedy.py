@@ -75,7 +75,7 @@ def test_several_end_tokens_are_all_ends(decoder, options) -> None:
 
 
 def test_a_hook_has_the_last_word(decoder, table, options) -> None:
-    def three_fives_and_the_end(tokens: np.ndarray, scores: np.ndarray) -> np.ndarray:
+    def three_fives_and_the_end(sentences: np.ndarray, tokens: np.ndarray, scores: np.ndarray) -> np.ndarray:
         changed = np.full_like(scores, -np.inf)
         changed[:, 5 if tokens.shape[1] < 4 else 2] = 0
         return changed
@@ -84,11 +84,22 @@ def test_a_hook_has_the_last_word(decoder, table, options) -> None:
     assert [hypothesis.tokens for [hypothesis] in found] == [[5, 5, 5, 2]] * len(STARTS)
 
 
+@pytest.mark.parametrize("num_beams", [1, 3])
+def test_a_hook_knows_which_sentence_each_row_is(decoder, table, options, num_beams: int) -> None:
+    def its_own_number(sentences: np.ndarray, tokens: np.ndarray, scores: np.ndarray) -> np.ndarray:
+        wanted = np.where(tokens.shape[1] <= sentences, sentences, 2)  # a sentence's number, so many times
+        return np.where(np.arange(scores.shape[1]) == wanted[:, None], scores, -np.inf)
+
+    numbers = [4, 3, 5]
+    found = search(decoder(table()), STARTS[:3], options(num_beams=num_beams), numbers=numbers, hook=its_own_number)
+    assert [best.tokens for best, *_ in found] == [[number] * number + [2] for number in numbers]
+
+
 @pytest.mark.parametrize(
     ("hook", "sentence"),
     [
-        (lambda tokens, scores: scores[0], r"the hook gave scores of the shape \(8,\), but was given \(1, 8\)"),
-        (lambda tokens, scores: scores * np.nan, r"the hook gave scores that are not numbers \(NaN\)"),
+        (lambda sentences, tokens, scores: scores[0], r"the hook gave scores of the shape \(8,\), but was given \(1, 8\)"),
+        (lambda sentences, tokens, scores: scores * np.nan, r"the hook gave scores that are not numbers \(NaN\)"),
     ],
 )
 def test_a_hook_that_gives_back_something_else_is_an_error(decoder, table, options, hook, sentence: str) -> None:
