@@ -1,11 +1,13 @@
 """Decode any number of sentences with any engine: batches in, hypotheses out; needs numpy."""
 
 from collections.abc import Sequence
+from concurrent.futures import Executor
+from dataclasses import dataclass
 from typing import Protocol
 
 from seq2edge.batching import group
 from seq2edge.generation import GenerationOptions
-from seq2edge.search import Hypothesis, Step, search
+from seq2edge.search import Hook, Hypothesis, Step, search
 
 BATCH_TOKENS = 1024
 
@@ -16,6 +18,15 @@ class Engine(Protocol):
     def start(self, sources: list[list[int]]) -> Step: ...
 
 
+@dataclass(frozen=True, kw_only=True)
+class Sentence:
+    """What to decode: the ids of a source, and what its output has to begin with, the start token not included."""
+
+    source: list[int]
+    prefix: tuple[int, ...] = ()
+    number: int = 0  # what sampling and the hook know it by
+
+
 def decode(
     engine: Engine,
     sources: Sequence[list[int]],
@@ -24,11 +35,51 @@ def decode(
     batch_tokens: int = BATCH_TOKENS,
     batch_size: int | None = None,
 ) -> list[list[Hypothesis]]:
-    """Search for each sentence's translations, sentences of like length together; the results are in order."""
-    results: list[list[Hypothesis]] = [[]] * len(sources)
-    for batch in group([len(source) for source in sources], batch_tokens=batch_tokens, batch_size=batch_size):
-        step = engine.start([sources[place] for place in batch])
-        starts = [[options.decoder_start_token_id]] * len(batch)
-        for place, found in zip(batch, search(step, starts, options, numbers=batch), strict=True):
-            results[place] = found
+    """Search for the translations of each source; the results are in order."""
+    sentences = [Sentence(source=source, number=number) for number, source in enumerate(sources)]
+    return decode_sentences(engine, sentences, options, batch_tokens=batch_tokens, batch_size=batch_size)
+
+
+def decode_sentences(
+    engine: Engine,
+    sentences: Sequence[Sentence],
+    options: GenerationOptions,
+    *,
+    hook: Hook | None = None,
+    workers: Executor | None = None,
+    batch_tokens: int = BATCH_TOKENS,
+    batch_size: int | None = None,
+) -> list[list[Hypothesis]]:
+    """The same with prefixes, a hook and several batches at a time; sentences of like length share a batch."""
+
+    def run(batch: list[int]) -> list[list[Hypothesis]]:
+        return _decode_batch(engine, [sentences[place] for place in batch], options, hook)
+
+    batches = _batches(sentences, batch_tokens, batch_size)
+    results: list[list[Hypothesis]] = [[]] * len(sentences)
+    for batch, found in zip(batches, (workers.map if workers else map)(run, batches), strict=True):
+        for place, hypotheses in zip(batch, found, strict=True):
+            results[place] = hypotheses
     return results
+
+
+def _decode_batch(
+    engine: Engine, sentences: list[Sentence], options: GenerationOptions, hook: Hook | None
+) -> list[list[Hypothesis]]:
+    step = engine.start([sentence.source for sentence in sentences])
+    starts = [[options.decoder_start_token_id, *sentence.prefix] for sentence in sentences]
+    return search(step, starts, options, numbers=[sentence.number for sentence in sentences], hook=hook)
+
+
+def _batches(sentences: Sequence[Sentence], batch_tokens: int, batch_size: int | None) -> list[list[int]]:
+    """Places of the sentences in each batch; their prefixes have one length, as the search wants it."""
+    places: dict[int, list[int]] = {}
+    for place, sentence in enumerate(sentences):
+        places.setdefault(len(sentence.prefix), []).append(place)
+    return [
+        [alike[number] for number in batch]
+        for alike in places.values()
+        for batch in group(
+            [len(sentences[place].source) for place in alike], batch_tokens=batch_tokens, batch_size=batch_size
+        )
+    ]

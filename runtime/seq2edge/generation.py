@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from seq2edge.settings import setting
+from seq2edge.settings import required, setting
 
 DEFAULT_NEW_TOKENS = 20  # of transformers, where neither max_new_tokens nor max_length is given
 
@@ -15,9 +15,9 @@ class GenerationOptions:
     Only ``seed`` is ours; without one, every call of the search draws other samples.
     """
 
-    decoder_start_token_id: int
-    eos_token_id: int | tuple[int, ...]
-    pad_token_id: int
+    decoder_start_token_id: int = required("the token that every output begins with")
+    eos_token_id: int | tuple[int, ...] = required("the token that ends an output, or several such")
+    pad_token_id: int = required("the token that fills up what has ended")
 
     num_beams: int = setting(1, "partial translations to keep at each step; 1 is greedy search")
     num_return_sequences: int = setting(1, "translations to give for each sentence")
@@ -31,10 +31,10 @@ class GenerationOptions:
     )
     no_repeat_ngram_size: int = setting(0, "never make the same sequence of this many tokens twice; 0 is off")
     repetition_penalty: float = setting(1.0, "above 1 makes tokens that were already used less likely")
-    bad_words_ids: tuple[tuple[int, ...], ...] | None = None
-    suppress_tokens: tuple[int, ...] | None = None
-    forced_bos_token_id: int | None = None
-    forced_eos_token_id: int | tuple[int, ...] | None = None
+    bad_words_ids: tuple[tuple[int, ...], ...] | None = setting(None, "token sequences that must not be made")
+    suppress_tokens: tuple[int, ...] | None = setting(None, "tokens that must not be made")
+    forced_bos_token_id: int | None = setting(None, "the first token to make, such as the tag of a language")
+    forced_eos_token_id: int | tuple[int, ...] | None = setting(None, "the last token to make at the length limit")
     do_sample: bool = setting(False, "draw tokens at random instead of taking the likeliest")
     temperature: float = setting(1.0, "when drawing: below 1 is more careful, above 1 is bolder")
     top_k: int = setting(50, "when drawing: only from this many likeliest tokens; 0 is all")

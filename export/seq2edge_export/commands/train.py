@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from seq2edge.settings import options_of, take
+from seq2edge.command_options import options_of, take
 from seq2edge_export.training.settings import ModelSettings, TokenizerSettings, TrainingSettings
 
 GROUPS = {"Vocabulary": TokenizerSettings, "Model": ModelSettings, "Training": TrainingSettings}

@@ -5,30 +5,14 @@ from collections.abc import Sequence
 import numpy as np
 
 from seq2edge.generation import GenerationOptions
-from seq2edge.search.beam import beam_search, beam_steps
-from seq2edge.search.greedy import greedy, greedy_steps
-from seq2edge.search.hypothesis import Hypothesis, Pool
-from seq2edge.search.sampling import sample, sample_steps
+from seq2edge.search.beam import beam_search
+from seq2edge.search.greedy import greedy
+from seq2edge.search.growing import Growing
+from seq2edge.search.hypothesis import Hypothesis
+from seq2edge.search.sampling import sample
 from seq2edge.search.step import Hook, Ids, Scores, Step
-from seq2edge.search.walk import Made
 
-__all__ = [
-    "Hook",
-    "Hypothesis",
-    "Ids",
-    "Made",
-    "Pool",
-    "Scores",
-    "Step",
-    "beam_search",
-    "beam_steps",
-    "greedy",
-    "greedy_steps",
-    "prefix_block",
-    "sample",
-    "sample_steps",
-    "search",
-]
+__all__ = ["Growing", "Hook", "Hypothesis", "Ids", "Scores", "Step", "prefix_block", "search"]
 
 
 def search(

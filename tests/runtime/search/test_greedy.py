@@ -1,7 +1,8 @@
 import numpy as np
 import pytest
 
-from seq2edge.search import greedy_steps, prefix_block, search
+from seq2edge.search import prefix_block, search
+from seq2edge.search.greedy import greedy_steps
 
 STARTS = [[0]] * 6
 
@@ -98,7 +99,10 @@ def test_a_hook_knows_which_sentence_each_row_is(decoder, table, options, num_be
 @pytest.mark.parametrize(
     ("hook", "sentence"),
     [
-        (lambda sentences, tokens, scores: scores[0], r"the hook gave scores of the shape \(8,\), but was given \(1, 8\)"),
+        (
+            lambda sentences, tokens, scores: scores[0],
+            r"the hook gave scores of the shape \(8,\), but was given \(1, 8\)",
+        ),
         (lambda sentences, tokens, scores: scores * np.nan, r"the hook gave scores that are not numbers \(NaN\)"),
     ],
 )

@@ -1,0 +1,91 @@
+"""Settings dataclasses as options of a command; needs click."""
+
+from collections.abc import Callable
+from dataclasses import MISSING, fields
+from types import UnionType
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+
+import click
+
+F = TypeVar("F", bound=Callable[..., Any])
+T = TypeVar("T")
+
+
+class Names(click.ParamType):
+    """One of a few values that are not all strings, by name: ``False`` is written ``false``."""
+
+    def __init__(self, values: tuple[Any, ...]) -> None:
+        self.values = {str(value).lower(): value for value in values}
+        self.name = "name"
+
+    def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str:
+        return f"[{'|'.join(self.values)}]"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if str(value).lower() not in self.values:
+            self.fail(f"{value!r} is not one of {', '.join(self.values)}.", param, ctx)
+        return self.values[str(value).lower()]
+
+
+class TokenIds(click.ParamType):
+    """One token id or several with commas between."""
+
+    name = "ids"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[int, ...]:
+        if isinstance(value, tuple):
+            return value
+        try:
+            return tuple(int(part) for part in value.split(","))
+        except ValueError:
+            self.fail(f"{value!r} is not a token id, or several with commas between.", param, ctx)
+
+
+def options_of(cls: type, *, unset: bool = False) -> Callable[[F], F]:
+    """Give a click command one option for every field of a settings dataclass.
+
+    ``unset``: the defaults come from elsewhere, and an option that is left out is None.
+    """
+
+    def decorate(command: F) -> F:
+        hints = get_type_hints(cls)
+        for entry in reversed(fields(cls)):  # click lists options in reverse order of decoration
+            default = None if unset else entry.default
+            if default is MISSING:
+                raise TypeError(f"the setting {entry.name!r} needs a default")
+            names, keywords = _option(entry.name, hints[entry.name])
+            shown = not unset and default not in (None, "")
+            help = entry.metadata["help"]
+            command = click.option(*names, help=help, default=default, show_default=shown, **keywords)(command)
+        return command
+
+    return decorate
+
+
+def take(cls: type[T], values: dict[str, Any]) -> T:
+    """Build settings from a command's parsed options, taking them out of ``values``."""
+    return cls(**{entry.name: values.pop(entry.name) for entry in fields(cls)})  # type: ignore[arg-type]
+
+
+def take_given(cls: type, values: dict[str, Any]) -> dict[str, Any]:
+    """Those of the settings that were given on the command line; all of them are taken out of ``values``."""
+    found = {entry.name: values.pop(entry.name) for entry in fields(cls)}  # type: ignore[arg-type]
+    return {name: value for name, value in found.items() if value not in (None, ())}
+
+
+def _option(name: str, hint: Any) -> tuple[list[str], dict[str, Any]]:
+    flag = "--" + name.replace("_", "-")
+    kinds = [kind for kind in _alternatives(hint) if kind is not type(None)]
+    if kinds == [bool]:
+        return [f"{flag}/--no-{flag[2:]}", name], {}
+    if get_origin(kinds[0]) is Literal:
+        return [flag, name], {"type": Names(get_args(kinds[0]))}
+    if tuple[tuple[int, ...], ...] in kinds:
+        return [flag, name], {"type": TokenIds(), "multiple": True}
+    if tuple[int, ...] in kinds:
+        return [flag, name], {"type": TokenIds()}
+    return [flag, name], {"type": kinds[0]}
+
+
+def _alternatives(hint: Any) -> tuple[Any, ...]:
+    return get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)

@@ -1,0 +1,64 @@
+"""Watch the output of one sentence grow: only tokens that no later step can take back; needs numpy."""
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from seq2edge.generation import GenerationOptions
+from seq2edge.search.beam import beam_steps
+from seq2edge.search.beams import Beams
+from seq2edge.search.greedy import greedy_steps
+from seq2edge.search.hypothesis import Hypothesis, Pool
+from seq2edge.search.sampling import sample_steps
+from seq2edge.search.step import Hook, Ids, Step
+from seq2edge.search.walk import Made, collect
+
+
+class Growing:
+    """An iterator of the tokens that are certain so far, prefix not included; ``found`` is the output at the end.
+
+    Greedy search and sampling are certain of every token. A beam search is certain of what all its beams, and the best
+    ended output, have in common: whatever wins in the end comes from one of them.
+    """
+
+    def __init__(
+        self, step: Step, prefix: Ids, options: GenerationOptions, *, number: int = 0, hook: Hook | None = None
+    ) -> None:
+        self.step, self.prefix, self.options = step, prefix, options  # the prefix is (1, T)
+        self.numbers, self.hook = [number], hook
+        self.found: Hypothesis | None = None
+
+    def __iter__(self) -> Iterator[list[int]]:
+        return self._grow_beams() if self.options.num_beams > 1 else self._grow()
+
+    def _grow(self) -> Iterator[list[int]]:
+        take = sample_steps if self.options.do_sample else greedy_steps
+        steps: list[Made] = []
+        tokens: list[int] = []
+        for made in take(self.step, self.prefix, self.options, numbers=self.numbers, hook=self.hook):
+            steps.append(made)
+            tokens.append(int(made.tokens[0]))
+            yield tokens
+        [self.found] = collect(steps, 1)
+
+    def _grow_beams(self) -> Iterator[list[int]]:
+        pools = [Pool(self.options.num_beams)]
+        steps = beam_steps(self.step, self.prefix, pools, self.options, numbers=self.numbers, hook=self.hook)
+        for beams in steps:
+            if len(beams.sentences):
+                yield certain(beams, pools[0])
+        self.found = pools[0].hypotheses[0]
+        yield self.found.tokens
+
+
+def certain(beams: Beams, pool: Pool) -> list[int]:
+    """The tokens that the output of the only sentence will begin with."""
+    running = [beams.tokens[0, beam, beams.length - beams.made :].tolist() for beam in range(beams.tokens.shape[1])]
+    return common_beginning(running + [hypothesis.tokens for hypothesis in pool.hypotheses[:1]])
+
+
+def common_beginning(rows: Sequence[Sequence[int]]) -> list[int]:
+    shortest = min(len(row) for row in rows)
+    block = np.array([row[:shortest] for row in rows])  # (N, T)
+    same = (block == block[0]).all(axis=0)  # (T,)
+    return block[0, : int(same.cumprod().sum())].tolist()
