@@ -1,9 +1,9 @@
 """Settings dataclasses as options of a command; needs click."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import MISSING, fields
 from types import UnionType
-from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import click
 
@@ -11,7 +11,13 @@ F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")
 
 
-class Names(click.ParamType):
+if TYPE_CHECKING:
+    Kind = click.ParamType[Any]
+else:
+    Kind = click.ParamType  # older releases of click cannot say of what
+
+
+class Names(Kind):
     """One of a few values that are not all strings, by name: ``False`` is written ``false``."""
 
     def __init__(self, values: tuple[Any, ...]) -> None:
@@ -27,7 +33,7 @@ class Names(click.ParamType):
         return self.values[str(value).lower()]
 
 
-class TokenIds(click.ParamType):
+class TokenIds(Kind):
     """One token id or several with commas between."""
 
     name = "ids"
@@ -62,6 +68,23 @@ def options_of(cls: type, *, unset: bool = False) -> Callable[[F], F]:
     return decorate
 
 
+def grouped_help(groups: Mapping[str, type]) -> type[click.Command]:
+    """A kind of command that shows the options of each settings dataclass under a heading of its own."""
+    headings = {field.name: heading for heading, settings in groups.items() for field in fields(settings)}
+
+    class GroupedHelp(click.Command):
+        def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+            for heading in ("Options", *groups):
+                chosen = [
+                    option for option in self.get_params(ctx) if headings.get(option.name or "", "Options") == heading
+                ]
+                records = [option.get_help_record(ctx) for option in chosen]
+                with formatter.section(heading):
+                    formatter.write_dl([record for record in records if record])
+
+    return GroupedHelp
+
+
 def take(cls: type[T], values: dict[str, Any]) -> T:
     """Build settings from a command's parsed options, taking them out of ``values``."""
     return cls(**{entry.name: values.pop(entry.name) for entry in fields(cls)})  # type: ignore[arg-type]
@@ -69,7 +92,7 @@ def take(cls: type[T], values: dict[str, Any]) -> T:
 
 def take_given(cls: type, values: dict[str, Any]) -> dict[str, Any]:
     """Those of the settings that were given on the command line; all of them are taken out of ``values``."""
-    found = {entry.name: values.pop(entry.name) for entry in fields(cls)}  # type: ignore[arg-type]
+    found = {entry.name: values.pop(entry.name) for entry in fields(cls)}
     return {name: value for name, value in found.items() if value not in (None, ())}
 
 

@@ -13,6 +13,13 @@ def allowed_cpus(*, membership: Path = MEMBERSHIP, mount: Path = MOUNT) -> int:
     return min([_cpus_of_affinity(), *cgroup_quotas(membership, mount)])
 
 
+def share_cpus(workers: int | None, threads: int | None, *, many: bool) -> tuple[int, int | None]:
+    """Workers for many texts, threads for few; whatever was asked for stays."""
+    if workers is None:
+        workers = max(1, allowed_cpus() // (threads or 1)) if many else 1
+    return workers, threads
+
+
 def cgroup_quotas(membership: Path, mount: Path) -> list[int]:
     """CPUs that the process's cgroups and those around them grant, rounded up; a group without limit gives none."""
     quotas = (_quota(folder) for folder in _cgroup_folders(membership, mount))

@@ -47,13 +47,17 @@ def decode_sentences(
     *,
     hook: Hook | None = None,
     workers: Executor | None = None,
+    longest: int | None = None,
     batch_tokens: int = BATCH_TOKENS,
     batch_size: int | None = None,
 ) -> list[list[Hypothesis]]:
-    """The same with prefixes, a hook and several batches at a time; sentences of like length share a batch."""
+    """The same with prefixes, a hook and several batches at a time; sentences of like length share a batch.
+
+    ``longest`` is how many tokens the model makes at most, those of a prefix included.
+    """
 
     def run(batch: list[int]) -> list[list[Hypothesis]]:
-        return _decode_batch(engine, [sentences[place] for place in batch], options, hook)
+        return _decode_batch(engine, [sentences[place] for place in batch], options, hook, longest)
 
     batches = _batches(sentences, batch_tokens, batch_size)
     results: list[list[Hypothesis]] = [[]] * len(sentences)
@@ -64,10 +68,12 @@ def decode_sentences(
 
 
 def _decode_batch(
-    engine: Engine, sentences: list[Sentence], options: GenerationOptions, hook: Hook | None
+    engine: Engine, sentences: list[Sentence], options: GenerationOptions, hook: Hook | None, longest: int | None
 ) -> list[list[Hypothesis]]:
     step = engine.start([sentence.source for sentence in sentences])
     starts = [[options.decoder_start_token_id, *sentence.prefix] for sentence in sentences]
+    if longest is not None:
+        options = options.within(1 + longest, prefix_length=len(starts[0]))
     return search(step, starts, options, numbers=[sentence.number for sentence in sentences], hook=hook)
 
 

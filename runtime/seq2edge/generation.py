@@ -1,6 +1,6 @@
 """The options of the search, with Hugging Face's names, meaning and defaults; needs nothing."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from seq2edge.settings import required, setting
@@ -68,6 +68,12 @@ class GenerationOptions:
     def shortest(self, prefix_length: int) -> int:
         """The length before which a sequence may not end, prefix included."""
         return self.min_length if self.min_new_tokens is None else prefix_length + self.min_new_tokens
+
+    def within(self, length: int, *, prefix_length: int) -> "GenerationOptions":
+        """The same for outputs with such a prefix of a model that makes no sequence longer than ``length``."""
+        longest = min(length, self.longest(prefix_length))
+        shortest = min(longest, self.shortest(prefix_length))
+        return replace(self, max_new_tokens=None, max_length=longest, min_new_tokens=None, min_length=shortest)
 
     def _check_at_least(self, least: int, *names: str) -> None:
         for name in names:

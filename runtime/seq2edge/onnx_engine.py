@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from seq2edge import names
 from seq2edge.bundle import Bundle
 from seq2edge.search import Ids, Scores
-from seq2edge.sessions import open_session, run
+from seq2edge.sessions import Device, open_session, run
 
 if TYPE_CHECKING:
     from onnxruntime import InferenceSession, NodeArg
@@ -27,10 +27,11 @@ TYPES = {
 class OnnxEngine:
     """Encoder and decoder of one bundle, ready to run."""
 
-    def __init__(self, bundle: Bundle, *, threads: int) -> None:
+    def __init__(self, bundle: Bundle, *, threads: int, device: Device = "cpu") -> None:
         self.pad = bundle.manifest.tokens.pad
-        self.encoder = open_session(bundle.folder / names.ENCODER, threads=threads)
-        self.decoder = open_session(bundle.folder / names.DECODER, threads=threads)
+        self.threads, self.device = threads, device
+        self.encoder = open_session(bundle.folder / names.ENCODER, threads=threads, device=device)
+        self.decoder = open_session(bundle.folder / names.DECODER, threads=threads, device=device)
         self.cross_names = [output.name for output in self.encoder.get_outputs()]
 
     def start(self, sources: list[list[int]]) -> "OnnxStep":

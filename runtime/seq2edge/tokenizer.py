@@ -3,11 +3,14 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 from seq2edge.errors import DataError
 from seq2edge.tokenization import Tokenization
 from seq2edge.tokens import SpecialTokens
 from seq2edge.vocabularies import Vocabulary, load_sentencepiece, load_vocabulary
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,6 +26,15 @@ class Frame:
         framed = [*self.before, *ids, *self.after]
         return framed + [self.pad] * (self.length - len(framed))
 
+    def cut(self, framed: list[T], longest: int) -> list[T]:
+        """So many of the ids of a text, or of how they are written, that still end in what stands behind."""
+        kept = longest - len(self.after)
+        return framed[:kept] + framed[len(framed) - len(self.after) :]
+
+    def marks(self, length: int) -> set[int]:
+        """The places that are no part of the text, where so many ids are."""
+        return set(range(len(self.before))) | set(range(length - len(self.after), length))
+
 
 class Tokenizer:
     """A source and a target vocabulary, which may be the same."""
@@ -33,12 +45,14 @@ class Tokenizer:
         target: Vocabulary,
         *,
         eos: int,
+        unk: int | None = None,
         frame: Frame | None = None,
         lowercase: bool = False,
     ) -> None:
         self.source = source
         self.target = target
         self.eos = eos
+        self.unk = unk
         self.frame = frame or Frame(after=(eos,))
         self.lowercase = lowercase
 
@@ -60,6 +74,25 @@ class Tokenizer:
     def encode_target(self, texts: Sequence[str]) -> list[list[int]]:
         """Target ids of each text, with the end mark."""
         return [[*ids, self.eos] for ids in self.target.encode(self._prepare(texts))]
+
+    def encode_prefix(self, text: str) -> list[int]:
+        """Target ids that an output has to begin with."""
+        return self.target.encode(self._prepare([text]))[0]
+
+    def unknown_characters(self, text: str, ids: Sequence[int]) -> int:
+        """How many characters of a text have no id of their own; ``ids`` are those of ``encode``."""
+        if self.unk not in ids:
+            return 0
+        [prepared] = self._prepare([text])
+        spelt = zip(self.source.encode([prepared])[0], self.source.spell(prepared), strict=True)
+        return sum(len(piece.strip("▁")) for number, piece in spelt if number == self.unk)
+
+    def spell_source(self, text: str) -> list[str]:
+        """How each of a text's source ids is written, marks included."""
+        [prepared] = self._prepare([text])
+        marks = (self.source.piece(number) for number in self.frame.before)
+        framed = [*marks, *self.source.spell(prepared), *(self.source.piece(number) for number in self.frame.after)]
+        return framed + [self.source.piece(self.frame.pad)] * (self.frame.length - len(framed))
 
     def decode(self, ids: Sequence[Sequence[int]]) -> list[str]:
         """The text of each sequence of target ids; control ids, and ids without a piece, say nothing."""
@@ -84,7 +117,7 @@ def load_tokenizer(rules: Tokenization, tokens: SpecialTokens, files: Mapping[st
         load_vocabulary(rules, tokens, files[name], files[codes] if codes else None)
         for name, codes in ((rules.source, rules.source_codes), (rules.target, rules.target_codes))
     )
-    return Tokenizer(source, target, eos=tokens.eos, frame=frame, lowercase=rules.lowercase)
+    return Tokenizer(source, target, eos=tokens.eos, unk=tokens.unk, frame=frame, lowercase=rules.lowercase)
 
 
 def _check(text: str) -> None:

@@ -1,95 +1,243 @@
 """Translate text with a bundle: the runtime in one class; needs numpy, onnxruntime, sentencepiece and tokenizers."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+import asyncio
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from itertools import chain, groupby
 from pathlib import Path
+from threading import Lock
+from types import TracebackType
 from typing import Any
 
+from seq2edge.asked import Asked, asked
+from seq2edge.assembly import best_first, of_whole_text, translation_of
 from seq2edge.bundle import EMBEDDED, load_bundle
 from seq2edge.cpus import allowed_cpus
-from seq2edge.decoding import decode
+from seq2edge.decoding import Sentence, decode_sentences
 from seq2edge.errors import TextTooLongError, UsageError
-from seq2edge.generation import GenerationOptions, as_ids
+from seq2edge.file_translation import Errors, in_groups, translate_file
+from seq2edge.fitting import join
+from seq2edge.formats import Format
 from seq2edge.onnx_engine import OnnxEngine
-from seq2edge.search import Hypothesis
+from seq2edge.parts import Part, make_parts
+from seq2edge.search import Growing, Hook, Hypothesis, prefix_block
+from seq2edge.sessions import Device
+from seq2edge.streaming import Grown, TextStream
+from seq2edge.target_reader import TargetReader
 from seq2edge.tokenizer import load_tokenizer
+from seq2edge.translation import Score, Summary, Translation
 
-ID_OPTIONS = ("decoder_start_token_id", "eos_token_id", "forced_bos_token_id", "forced_eos_token_id", "suppress_tokens")
-
-
-@dataclass(frozen=True, kw_only=True)
-class Translation:
-    """What became of one text."""
-
-    text: str
-    tokens: tuple[int, ...] = ()  # the end mark included
-    score: float = 0.0  # of beam search as Hugging Face's sequences_scores; else the sum of the log-probabilities
-    ended: bool = True  # false: cut at the length limit
-    alternatives: tuple["Translation", ...] = ()  # the next best, with num_return_sequences
+TEXTS_AT_ONCE = 512  # enough to find sentences of like length, few enough to answer soon
+Prefix = tuple[int, ...]
 
 
 class Translator:
-    """A loaded bundle; without a path, the English-German demo model that comes with the package."""
+    """A loaded bundle; without a path, the English-German demo model that comes with the package.
 
-    def __init__(self, bundle: Path | str | None = None, *, threads: int | None = None) -> None:
-        if threads is not None and threads < 1:
-            raise UsageError(f"threads is {threads}, but must be at least 1")
+    ``threads`` work on one batch together, which makes a single sentence fast; left out, all CPUs that the process may
+    use. ``workers`` translate several batches at the same time with the same weights in memory, which makes many
+    sentences fast; the threads left out are then divided among them. It may be called from many threads.
+
+    In all methods, ``options`` are fields of ``GenerationOptions``, such as ``num_beams=1`` or ``length_penalty=0.6``,
+    and of ``TextOptions``, such as ``long="error"``; what is left out is as the bundle says. A ``hook`` is called at
+    each step with the numbers of the texts, the tokens so far and the scores of the next, and gives the scores back.
+    """
+
+    def __init__(
+        self,
+        bundle: Path | str | None = None,
+        *,
+        device: Device = "cpu",
+        threads: int | None = None,
+        workers: int = 1,
+    ) -> None:
+        for name, value in {"threads": threads, "workers": workers}.items():
+            if value is not None and value < 1:
+                raise UsageError(f"{name} is {value}, but must be at least 1")
         self.bundle = load_bundle(Path(bundle) if bundle is not None else EMBEDDED)
-        manifest, folder = self.bundle.manifest, self.bundle.folder
-        self.options = manifest.generation
-        self.longest = manifest.max_positions
-        files = {name: folder / name for name in manifest.files}
-        self.tokenizer = load_tokenizer(manifest.tokenizer, manifest.tokens, files)
-        self.engine = OnnxEngine(self.bundle, threads=threads or allowed_cpus())
+        self.manifest = self.bundle.manifest
+        self.longest = self.manifest.max_positions
+        self.threads = threads or max(1, allowed_cpus() // workers)
+        files = {name: self.bundle.folder / name for name in self.manifest.files}
+        self.tokenizer = load_tokenizer(self.manifest.tokenizer, self.manifest.tokens, files)
+        self.engine = OnnxEngine(self.bundle, threads=self.threads, device=device)
+        self._workers = ThreadPoolExecutor(workers, thread_name_prefix="seq2edge") if workers > 1 else None
+        self._lock = Lock()
+        self._loaded_reader: TargetReader | None = None
 
-    def translate(self, texts: Sequence[str], **changes: Any) -> list[Translation]:
+    def __enter__(self) -> "Translator":
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let the workers go; a translator without workers has nothing to close."""
+        if self._workers is not None:
+            self._workers.shutdown(cancel_futures=True)
+
+    def translate(
+        self, texts: Sequence[str], *, prefixes: Sequence[str] | None = None, hook: Hook | None = None, **options: Any
+    ) -> list[Translation]:
         """Translate each text; one that says nothing (empty, or only invisible characters) stays empty.
 
-        ``changes`` are fields of ``GenerationOptions``, such as ``num_beams=1`` or ``length_penalty=0.6``; what is left
-        out is as the bundle says.
+        ``prefixes``: what each translation has to begin with, as text.
         """
-        if isinstance(texts, str):
-            raise UsageError("translate takes a list of texts, not one text")
-        options = self._options(changes)
+        _check_list("translate", texts)
+        if prefixes is not None and len(prefixes) != len(texts):
+            raise UsageError(f"there are {len(prefixes)} prefixes for {len(texts)} texts, but must be as many")
+        return self._translate(texts, asked(options, self.manifest), prefixes, hook)
+
+    async def translate_async(
+        self, texts: Sequence[str], *, prefixes: Sequence[str] | None = None, hook: Hook | None = None, **options: Any
+    ) -> list[Translation]:
+        """``translate`` for a program with an event loop, which goes on meanwhile."""
+        return await asyncio.to_thread(self.translate, texts, prefixes=prefixes, hook=hook, **options)
+
+    def translate_iter(
+        self, texts: Iterable[str], *, at_once: int = TEXTS_AT_ONCE, hook: Hook | None = None, **options: Any
+    ) -> Iterator[Translation]:
+        """Translate a stream of any length in constant memory; ``at_once`` texts are read before the first answer."""
+        _check_list("translate_iter", texts)
+        return chain.from_iterable(self.translate_groups(in_groups(texts, at_once), hook=hook, **options))
+
+    def translate_groups(
+        self, groups: Iterable[list[str]], *, prefix: str = "", first: int = 0, hook: Hook | None = None, **options: Any
+    ) -> Iterator[list[Translation]]:
+        """Translate texts that come some at a time, and give the results of each group when it is done.
+
+        ``prefix`` is what every translation has to begin with, ``first`` the number of the first text.
+        """
+        wanted = asked(options, self.manifest)
+        for texts in groups:
+            yield self._translate(texts, wanted, [prefix] * len(texts) if prefix else None, hook, first=first)
+            first += len(texts)
+
+    def translate_file(
+        self,
+        source: Path | str,
+        target: Path | str,
+        *,
+        format: Format = "text",
+        errors: Errors = "strict",
+        resume: bool = False,
+        **options: Any,
+    ) -> Summary:
+        """Translate a file line by line into another, which appears under its name when it is complete.
+
+        A run that was interrupted, however it was, goes on with ``resume``: no line is lost or translated twice.
+        """
+        return translate_file(
+            self, Path(source), Path(target), format=format, errors=errors, resume=resume, options=options
+        )
+
+    def stream(self, text: str, *, prefix: str = "", hook: Hook | None = None, **options: Any) -> TextStream:
+        """Translate one text and give the pieces of the translation as soon as they are certain.
+
+        Greedy search and sampling give every token, beam search what all beams have in common.
+        """
+        return TextStream(self._grow(text, asked(options, self.manifest), prefix, hook))
+
+    def score(self, sources: Sequence[str], targets: Sequence[str]) -> list[Score]:
+        """The log-probability of each target, its end mark included, as the translation of its source."""
+        _check_list("score", sources)
+        _check_list("score", targets)
+        if len(sources) != len(targets):
+            raise UsageError(f"there are {len(sources)} sources and {len(targets)} targets, but must be as many")
+        source_ids, target_ids = self.tokenizer.encode(sources), self.tokenizer.encode_target(targets)
+        for ids in (source_ids, target_ids):
+            self._check_lengths(ids)
+        found = self._reader.log_probabilities(list(zip(source_ids, target_ids, strict=True)), self._workers)
+        return [
+            Score(score=float(scores.sum(dtype="float64")), tokens=tuple(ids), token_scores=tuple(scores.tolist()))
+            for ids, scores in zip(target_ids, found, strict=True)
+        ]
+
+    def _translate(
+        self,
+        texts: Sequence[str],
+        wanted: Asked,
+        prefixes: Sequence[str] | None,
+        hook: Hook | None,
+        *,
+        first: int = 0,
+    ) -> list[Translation]:
+        """``first`` is the number of the first text, where these are a piece of a longer stream."""
+        try:
+            parts = make_parts(texts, self.tokenizer, longest=self.longest, long=wanted.text.long)
+        except TextTooLongError as error:
+            raise error.behind(first) from None
+        starts = [self._prefix(parts, place, prefixes) for place in range(len(parts))]
+        found = self._decode(parts, starts, wanted, hook, first)
+        ranked = self._translations(parts, starts, found, wanted)
         results = [Translation(text="")] * len(texts)
-        sources = {place: ids for place, ids in enumerate(self.tokenizer.encode_or_nothing(texts)) if ids}
-        self._check_lengths(sources)
-        for place, found in zip(sources, decode(self.engine, list(sources.values()), options), strict=True):
-            best, *others = map(self._translation, found)
-            results[place] = replace(best, alternatives=tuple(others))
+        for number, places in groupby(range(len(parts)), key=lambda place: parts[place].number):
+            whole = of_whole_text([ranked[place] for place in places], wanted.generation)
+            results[number] = best_first(whole)
         return results
 
-    def _translation(self, found: Hypothesis) -> Translation:
-        text = self.tokenizer.decode([found.tokens])[0]
-        return Translation(text=text, tokens=tuple(found.tokens), score=found.score, ended=found.ended)
+    def _prefix(self, parts: list[Part], place: int, prefixes: Sequence[str] | None) -> Prefix:
+        """What the output of a part has to begin with; only the first part of a text has such a prefix."""
+        number = parts[place].number
+        if prefixes is None or (place > 0 and parts[place - 1].number == number):
+            return ()
+        prefix = self.tokenizer.encode_prefix(prefixes[number])
+        if len(prefix) >= self.longest:
+            raise UsageError(f"a prefix of {len(prefix)} tokens leaves no room: the model makes at most {self.longest}")
+        return tuple(prefix)
 
-    def _options(self, changes: dict[str, Any]) -> GenerationOptions:
-        unknown = sorted(changes.keys() - {field.name for field in fields(GenerationOptions)})
-        if unknown:
-            raise UsageError(f"there is no option {unknown[0]!r}; GenerationOptions names those there are")
-        try:
-            options = replace(self.options, **changes)
-        except (TypeError, ValueError) as error:
-            raise UsageError(str(error)) from None
-        asked = options.longest(1) - 1  # tokens behind the start
-        if not 1 <= asked <= self.longest:
-            raise UsageError(f"output of {asked} tokens was asked for, but the model makes 1 to {self.longest}")
-        self._check_ids(options)
-        return options
+    def _decode(
+        self, parts: list[Part], starts: list[Prefix], wanted: Asked, hook: Hook | None, first: int
+    ) -> list[list[Hypothesis]]:
+        sentences = [
+            Sentence(source=part.ids, prefix=start, number=first + part.number)
+            for part, start in zip(parts, starts, strict=True)
+        ]
+        return decode_sentences(
+            self.engine, sentences, wanted.generation, hook=hook, workers=self._workers, longest=self.longest
+        )
 
-    def _check_ids(self, options: GenerationOptions) -> None:
-        shape = self.bundle.manifest.architecture
-        if shape is None:
-            return
-        named = {name: as_ids(getattr(options, name)) for name in ID_OPTIONS}
-        named |= {"bad_words_ids": tuple(token for word in options.bad_words_ids or () for token in word)}
-        for name, ids in named.items():
-            if any(token >= shape.target_vocabulary for token in ids):
-                raise UsageError(
-                    f"{name} is {max(ids)}, but the ids of the model are 0 to {shape.target_vocabulary - 1}"
-                )
+    def _translations(
+        self, parts: list[Part], starts: list[Prefix], found: list[list[Hypothesis]], wanted: Asked
+    ) -> list[list[Translation]]:
+        ranked = [
+            [translation_of(part, one, start, self.tokenizer) for one in hypotheses]
+            for part, start, hypotheses in zip(parts, starts, found, strict=True)
+        ]
+        if not wanted.text.attention:
+            return ranked
+        return self._reader.with_attention(parts, ranked, wanted.text.attention, self._workers)
 
-    def _check_lengths(self, sources: dict[int, list[int]]) -> None:
-        for place, source in sources.items():
-            if len(source) > self.longest:
-                raise TextTooLongError(place, len(source), self.longest)
+    def _grow(self, text: str, wanted: Asked, prefix: str, hook: Hook | None) -> Grown:
+        parts = make_parts([text], self.tokenizer, longest=self.longest, long=wanted.text.long)
+        done: list[list[Translation]] = []
+        before = ""
+        for place, part in enumerate(parts):
+            start = self._prefix(parts, place, [prefix] if prefix else None)
+            options = wanted.generation.within(1 + self.longest, prefix_length=1 + len(start))
+            block = prefix_block([[options.decoder_start_token_id, *start]], options)
+            growing = Growing(self.engine.start([part.ids]), block, options, hook=hook)
+            for tokens in growing:
+                yield join([before, self.tokenizer.decode([[*start, *tokens]])[0]])
+            assert growing.found is not None
+            done += self._translations([part], [start], [[growing.found]], wanted)
+            before = join([before, done[-1][0].text])
+        return best_first(of_whole_text(done, wanted.generation)) if done else Translation(text="")
+
+    def _check_lengths(self, rows: list[list[int]]) -> None:
+        for place, ids in enumerate(rows):
+            if len(ids) > self.longest:
+                raise TextTooLongError(place, len(ids), self.longest)
+
+    @property
+    def _reader(self) -> TargetReader:
+        """Loaded when it is first wanted, once."""
+        with self._lock:
+            if self._loaded_reader is None:
+                self._loaded_reader = TargetReader(self.bundle, self.engine, self.tokenizer)
+            return self._loaded_reader
+
+
+def _check_list(method: str, texts: object) -> None:
+    if isinstance(texts, str):
+        raise UsageError(f"{method} takes a list of texts, not one text")

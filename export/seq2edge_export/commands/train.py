@@ -1,32 +1,17 @@
 """``seq2edge train``: sentence pairs to a checkpoint."""
 
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 import click
 
-from seq2edge.command_options import options_of, take
+from seq2edge.command_options import grouped_help, options_of, take
 from seq2edge_export.training.settings import ModelSettings, TokenizerSettings, TrainingSettings
 
 GROUPS = {"Vocabulary": TokenizerSettings, "Model": ModelSettings, "Training": TrainingSettings}
 
 
-class GroupedHelp(click.Command):
-    """A command whose many options stand under headings."""
-
-    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        headings = {field.name: heading for heading, settings in GROUPS.items() for field in fields(settings)}
-        for heading in ("Options", *GROUPS):
-            chosen = [
-                option for option in self.get_params(ctx) if headings.get(option.name or "", "Options") == heading
-            ]
-            records = [option.get_help_record(ctx) for option in chosen]
-            with formatter.section(heading):
-                formatter.write_dl([record for record in records if record])
-
-
-@click.command(cls=GroupedHelp)
+@click.command(cls=grouped_help(GROUPS))
 @click.option("--train", "train_file", type=click.Path(path_type=Path), required=True, help="Pairs to learn from.")
 @click.option("--dev", "dev_file", type=click.Path(path_type=Path), required=True, help="Pairs to measure on.")
 @click.option("--output", type=click.Path(path_type=Path), required=True, help="Checkpoint folder to make.")

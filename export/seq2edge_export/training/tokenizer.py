@@ -20,6 +20,7 @@ import sentencepiece
 
 from seq2edge.errors import DataError, UsageError
 from seq2edge.tokenizer import Tokenizer
+from seq2edge.vocabularies import SentencePieces
 from seq2edge.tokens import SpecialTokens
 from seq2edge_export.training.pairs import Pairs
 from seq2edge_export.training.settings import TokenizerSettings
@@ -37,8 +38,8 @@ def train_tokenizer(pairs: Pairs, settings: TokenizerSettings, *, seed: int) -> 
 
 def load_tokenizer(models: dict[str, bytes]) -> Tokenizer:
     """Use freshly trained vocabularies before they are files."""
-    processors = [sentencepiece.SentencePieceProcessor(model_proto=content) for content in models.values()]
-    return Tokenizer(processors[0], processors[-1], eos=TOKENS.eos)
+    loaded = [SentencePieces(sentencepiece.SentencePieceProcessor(model_proto=one)) for one in models.values()]
+    return Tokenizer(loaded[0], loaded[-1], eos=TOKENS.eos, unk=TOKENS.unk)
 
 
 def _train(texts: Iterable[str], settings: TokenizerSettings, seed: int) -> bytes:

@@ -1,57 +1,188 @@
 """``seq2edge translate``: arguments, a file or standard input to text."""
 
-from collections.abc import Iterable, Iterator
-from itertools import islice
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
-LINES_AT_ONCE = 512  # enough to find sentences of like length, few enough to answer soon
+from seq2edge.command_options import Names, grouped_help, options_of, take_given
+from seq2edge.generation import GenerationOptions
+from seq2edge.text_options import TextOptions
+
+if TYPE_CHECKING:
+    from seq2edge.translation import Summary, Translation
+    from seq2edge.translator import Translator
+
+LINES_AT_ONCE = 512
+GROUPS = {"Text": TextOptions, "Search": GenerationOptions}
 
 
-@click.command()
+@dataclass(frozen=True, kw_only=True)
+class Task:
+    """What to do with which options; the fields are those of the command."""
+
+    texts: tuple[str, ...]
+    source: Path | None
+    target: Path | None
+    form: Any
+    errors: Any
+    resume: bool
+    prefix: str
+    picture: Path | None
+    options: dict[str, Any]
+
+
+@click.command(cls=grouped_help(GROUPS))
 @click.argument("texts", nargs=-1, metavar="[TEXT]...")
 @click.option("-m", "--model", type=click.Path(path_type=Path), help="Bundle folder; left out, the embedded model.")
 @click.option("-i", "--input", "source", type=click.Path(path_type=Path), help="File to translate line by line.")
 @click.option("-o", "--output", "target", type=click.Path(path_type=Path), help="File to write, once complete.")
-@click.option("--num-beams", type=int, help="Beams of the search; 1 is greedy search.")
-@click.option("--max-new-tokens", type=int, help="Longest translation in tokens.")
-@click.option("--threads", type=click.IntRange(min=1), help="CPU threads; left out, all that are allowed.")
+@click.option("--resume", is_flag=True, help="Go on where a run with this output was interrupted, if there was one.")
+@click.option("--format", "form", type=Names(("text", "tsv", "jsonl")), default="text", help="What to write of each.")
+@click.option("--n-best", type=click.IntRange(min=1), help="Give so many translations of each text.")
+@click.option("--alignment", is_flag=True, help="Give the alignment as well, tokens as in 0-0 1-2; see --attention.")
+@click.option("--show-attention", "picture", type=click.Path(path_type=Path), help="Draw it (.png, .svg or .pdf).")
+@click.option("--prefix", default="", help="What every translation has to begin with.")
+@click.option("--errors", type=Names(("strict", "replace")), default="strict", help="Input that is not UTF-8.")
+@click.option("--device", default="cpu", show_default=True, help="Where to compute: cpu or cuda.")
+@click.option("--threads", type=click.IntRange(min=1), help="CPU threads of a worker.")
+@click.option("--workers", type=click.IntRange(min=1), help="Batches to translate at the same time.")
+@click.option("--stats", is_flag=True, help="Say at the end how much was done in what time.")
+@options_of(TextOptions, unset=True)
+@options_of(GenerationOptions, unset=True)
 def command(
-    texts: tuple[str, ...],
     model: Path | None,
-    source: Path | None,
-    target: Path | None,
-    num_beams: int | None,
-    max_new_tokens: int | None,
+    device: Any,
     threads: int | None,
+    workers: int | None,
+    n_best: int | None,
+    alignment: bool,
+    stats: bool,
+    **values: Any,
 ) -> None:
-    """Translate TEXT, or a file, or standard input line by line."""
-    from seq2edge.errors import TextTooLongError, UsageError
-    from seq2edge.lines import read_lines, written_lines
+    """Translate TEXT, or a file, or standard input line by line.
+
+    Options of the search have Hugging Face's names and meaning; what is left out is as the bundle says. Left out, all
+    CPUs that the process may use are threads for a few texts, and workers for a file or a pipe.
+    """
+    from seq2edge.cpus import share_cpus
     from seq2edge.translator import Translator
 
-    if texts and source is not None:
+    options = take_given(TextOptions, values) | take_given(GenerationOptions, values)
+    if (alignment or values["picture"]) and "attention" not in options:
+        options["attention"] = "all"
+    task = Task(**values, options=options)
+    _check(task)
+    started = time.perf_counter()
+    workers, threads = share_cpus(workers, threads, many=not task.texts and not _is_interactive(task))
+    with Translator(model, device=device, threads=threads, workers=workers) as translator:
+        if n_best is not None:
+            options |= _n_best(n_best, translator, options)
+        loaded = time.perf_counter()
+        summary = _run(translator, task)
+    for note in summary.notes:
+        click.echo(f"Warning: {note}", err=True)
+    if stats:
+        click.echo(_statistics(summary, loaded - started, time.perf_counter() - loaded), err=True)
+
+
+def _check(task: Task) -> None:
+    from seq2edge.errors import UsageError
+
+    if task.texts and task.source is not None:
         raise UsageError("give either texts or --input, not both")
-    translator = Translator(model, threads=threads)
-    given = {"num_beams": num_beams, "max_new_tokens": max_new_tokens}
-    changes = {name: value for name, value in given.items() if value is not None}
-    done, cut = 0, 0
-    with written_lines(target) as write:
-        for chunk in _chunks(texts or read_lines(source)):
-            try:
-                results = translator.translate(chunk, **changes)
-            except TextTooLongError as error:
-                raise error.behind(done) from None
-            for result in results:
-                write(result.text)
-            done += len(chunk)
-            cut += sum(not result.ended for result in results)
-    if cut:
-        click.echo(f"Warning: {cut} of {done} translations were cut at the length limit (--max-new-tokens)", err=True)
+    if task.resume and (task.target is None or task.texts):
+        raise UsageError("--resume goes on with a file: give --output, and --input or a pipe")
+    if task.picture is not None and len(task.texts) != 1:
+        raise UsageError(f"--show-attention draws one text, but {len(task.texts)} were given as arguments")
 
 
-def _chunks(lines: Iterable[str]) -> Iterator[list[str]]:
-    stream = iter(lines)
-    while chunk := list(islice(stream, LINES_AT_ONCE)):
-        yield chunk
+def _run(translator: "Translator", task: Task) -> "Summary":
+    if task.target is not None and not task.texts:
+        return _translate_file(translator, task)
+    return _translate_as_it_comes(translator, task)
+
+
+def _translate_file(translator: "Translator", task: Task) -> "Summary":
+    """Lines to a file, safe to interrupt."""
+    from seq2edge.file_translation import translate_file
+    from seq2edge.lines import count_lines
+    from seq2edge.status import status
+
+    assert task.target is not None
+    total = count_lines(task.source) if task.source is not None and sys.stderr.isatty() else None
+    with status(total) as update:
+        return translate_file(
+            translator,
+            task.source,
+            task.target,
+            format=task.form,
+            errors=task.errors,
+            resume=task.resume,
+            prefix=task.prefix,
+            options=task.options,
+            observe=update,
+        )
+
+
+def _translate_as_it_comes(translator: "Translator", task: Task) -> "Summary":
+    """Arguments, or lines as they arrive, to standard output; few texts to a file."""
+    from seq2edge.formats import FORMATS
+    from seq2edge.lines import written_lines
+    from seq2edge.translation import Summary
+
+    summary = Summary()
+    with written_lines(task.target) as write:
+        for results in translator.translate_groups(_groups(task), prefix=task.prefix, **task.options):
+            for number, result in enumerate(results, start=summary.texts):
+                write(FORMATS[task.form](number, result))
+            summary.add(results)
+            sys.stdout.flush()
+            if task.picture is not None:
+                _draw(task.picture, task.texts[0], results[0])
+    return summary
+
+
+def _groups(task: Task) -> Iterator[list[str]]:
+    from seq2edge.arrivals import arriving
+    from seq2edge.lines import read_lines
+
+    if task.texts:
+        yield list(task.texts)
+    else:
+        yield from arriving(read_lines(task.source, errors=task.errors), LINES_AT_ONCE)
+
+
+def _draw(picture: Path, text: str, translation: "Translation") -> None:
+    from seq2edge.attention_plot import draw_attention
+
+    if translation.attention is None:
+        click.echo("Warning: there is nothing to draw, as the text says nothing", err=True)
+        return
+    attention = translation.attention
+    missing = draw_attention(attention.weights, attention.source, attention.target, picture)
+    if missing:
+        click.echo(f"Warning: no installed font has {' '.join(missing)}, which stand as numbers", err=True)
+
+
+def _n_best(count: int, translator: "Translator", options: dict[str, Any]) -> dict[str, Any]:
+    """As many translations, and no fewer beams unless they are drawn at random."""
+    beams = options.get("num_beams", translator.manifest.generation.num_beams)
+    sampling = options.get("do_sample", translator.manifest.generation.do_sample)
+    return {"num_return_sequences": count, "num_beams": beams if sampling and beams == 1 else max(beams, count)}
+
+
+def _is_interactive(task: Task) -> bool:
+    return task.source is None and sys.stdin.isatty()
+
+
+def _statistics(summary: "Summary", loading: float, working: float) -> str:
+    rate = summary.tokens / working
+    return (
+        f"{summary.texts:,} texts, {summary.tokens:,} tokens in {working:.1f} s: {rate:,.0f} tokens/s, "
+        f"{summary.texts / working:,.1f} texts/s (loading took {loading:.1f} s)"
+    )

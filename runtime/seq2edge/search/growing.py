@@ -61,4 +61,5 @@ def common_beginning(rows: Sequence[Sequence[int]]) -> list[int]:
     shortest = min(len(row) for row in rows)
     block = np.array([row[:shortest] for row in rows])  # (N, T)
     same = (block == block[0]).all(axis=0)  # (T,)
-    return block[0, : int(same.cumprod().sum())].tolist()
+    beginning: list[int] = block[0, : int(same.cumprod().sum())].tolist()
+    return beginning

@@ -7,11 +7,11 @@ from seq2edge.tokenization import Kind, Tokenization
 from seq2edge.tokens import SpecialTokens
 from seq2edge.vocabularies.bpe import load_bpe
 from seq2edge.vocabularies.characters import load_characters
-from seq2edge.vocabularies.sentencepiece import load_sentencepiece
+from seq2edge.vocabularies.sentencepiece import SentencePieces, load_sentencepiece
 from seq2edge.vocabularies.vocabulary import Vocabulary
 from seq2edge.vocabularies.words import load_words
 
-__all__ = ["Vocabulary", "load_sentencepiece", "load_vocabulary"]
+__all__ = ["SentencePieces", "Vocabulary", "load_sentencepiece", "load_vocabulary"]
 
 KINDS: dict[Kind, Callable[[Tokenization, SpecialTokens, Path, Path | None], Vocabulary]] = {
     "sentencepiece": lambda rules, tokens, file, codes: load_sentencepiece(file),

@@ -34,6 +34,12 @@ class BytePairs:
         words = " ".join(self.known.spell(ids)).replace(f"{GOES_ON} ", "").removesuffix(GOES_ON)
         return join_words(words.split(" "), self.split)
 
+    def spell(self, text: str) -> list[str]:
+        return list(self._pieces(text))
+
+    def piece(self, number: int) -> str:
+        return self.known.piece(number)
+
     def get_piece_size(self) -> int:
         return self.known.size
 

@@ -18,6 +18,12 @@ class Characters:
     def decode(self, ids: list[int]) -> str:
         return "".join(self.known.spell(ids))
 
+    def spell(self, text: str) -> list[str]:
+        return list(text)
+
+    def piece(self, number: int) -> str:
+        return self.known.piece(number)
+
     def get_piece_size(self) -> int:
         return self.known.size
 

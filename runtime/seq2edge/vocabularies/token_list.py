@@ -19,11 +19,15 @@ class TokenList:
         self.size = max(ids.values()) + 1
         self.unk = tokens.unk
         marks = {tokens.pad, tokens.bos, tokens.eos}
+        self.marks = {number: token for token, number in ids.items() if number in marks}
         self.ids = {token: number for token, number in ids.items() if number not in marks}
         self.tokens = {number: token for token, number in self.ids.items()}
 
     def look_up(self, tokens: Iterable[str]) -> list[int]:
         return [self.ids.get(token, self.unk) for token in tokens]
+
+    def piece(self, number: int) -> str:
+        return self.tokens.get(number) or self.marks.get(number) or f"<{number}>"
 
     def spell(self, ids: Iterable[int]) -> list[str]:
         return [self.tokens[number] for number in ids if number in self.tokens]

@@ -1,4 +1,4 @@
-"""What every kind of vocabulary can do; SentencePiece's own class can already; needs nothing."""
+"""What every kind of vocabulary can do; needs nothing."""
 
 from typing import Protocol
 
@@ -9,6 +9,14 @@ class Vocabulary(Protocol):
     def encode(self, texts: list[str]) -> list[list[int]]: ...
 
     def decode(self, ids: list[int]) -> str: ...
+
+    def spell(self, text: str) -> list[str]:
+        """What stands in the text for each of its ids."""
+        ...
+
+    def piece(self, number: int) -> str:
+        """How an id is written."""
+        ...
 
     def get_piece_size(self) -> int:
         """One more than the highest id."""

@@ -21,6 +21,12 @@ class Words:
     def decode(self, ids: list[int]) -> str:
         return join_words(self.known.spell(ids), self.split)
 
+    def spell(self, text: str) -> list[str]:
+        return split_words(text, self.split)
+
+    def piece(self, number: int) -> str:
+        return self.known.piece(number)
+
     def get_piece_size(self) -> int:
         return self.known.size
 

@@ -1,0 +1,58 @@
+"""What a call asks for: its options, checked against what the model can do; needs nothing."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+from seq2edge.bundle import Manifest
+from seq2edge.errors import UsageError
+from seq2edge.generation import GenerationOptions, as_ids
+from seq2edge.text_options import TextOptions
+
+ID_OPTIONS = ("decoder_start_token_id", "eos_token_id", "forced_bos_token_id", "forced_eos_token_id", "suppress_tokens")
+GENERATION = {field.name for field in fields(GenerationOptions)}
+TEXT = {field.name for field in fields(TextOptions)}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Asked:
+    """All options of one call."""
+
+    generation: GenerationOptions
+    text: TextOptions
+
+
+def asked(changes: Mapping[str, Any], manifest: Manifest) -> Asked:
+    """The options of the bundle with these changes; what cannot be is an error."""
+    unknown = sorted(changes.keys() - GENERATION - TEXT)
+    if unknown:
+        raise UsageError(f"there is no option {unknown[0]!r}; GenerationOptions and TextOptions name those there are")
+    try:
+        generation = replace(manifest.generation, **_only(changes, GENERATION))
+        text = TextOptions(**_only(changes, TEXT))
+    except (TypeError, ValueError) as error:
+        raise UsageError(str(error)) from None
+    _check_length(generation, manifest.max_positions)
+    _check_ids(generation, manifest)
+    return Asked(generation=generation, text=text)
+
+
+def _only(changes: Mapping[str, Any], names: set[str]) -> dict[str, Any]:
+    return {name: value for name, value in changes.items() if name in names}
+
+
+def _check_length(options: GenerationOptions, longest: int) -> None:
+    wanted = options.longest(1) - 1  # tokens behind the start
+    if not 1 <= wanted <= longest:
+        raise UsageError(f"output of {wanted} tokens was asked for, but the model makes 1 to {longest}")
+
+
+def _check_ids(options: GenerationOptions, manifest: Manifest) -> None:
+    if manifest.architecture is None:
+        return
+    highest = manifest.architecture.target_vocabulary - 1
+    named = {name: as_ids(getattr(options, name)) for name in ID_OPTIONS}
+    named |= {"bad_words_ids": tuple(token for word in options.bad_words_ids or () for token in word)}
+    for name, ids in named.items():
+        if any(token > highest for token in ids):
+            raise UsageError(f"{name} is {max(ids)}, but the ids of the model are 0 to {highest}")

@@ -1,0 +1,68 @@
+"""Where each target token looked in the source, and which words belong together; needs numpy."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from seq2edge.errors import UsageError
+from seq2edge.text_options import parse_heads
+
+Weights = NDArray[np.float32]
+Pairs = tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Attention:
+    """How much each target token looked at each source token, marks such as the end included."""
+
+    source: tuple[str, ...]  # S tokens as they are spelt
+    target: tuple[str, ...]  # T tokens
+    weights: Weights  # (T, S), each row sums to 1 but for tokens of other parts of a split text
+    alignment: Pairs  # (source, target) counted from 0: where each token that is no mark looked most
+
+    @property
+    def moses(self) -> str:
+        """The alignment as Moses and its kin write it: ``0-0 1-2``."""
+        return " ".join(f"{source}-{target}" for source, target in self.alignment)
+
+
+def attention(
+    weights: Weights, source: Sequence[str], target: Sequence[str], *, marks: tuple[set[int], set[int]]
+) -> Attention:
+    """Of one sentence: weights (T, S), its tokens as they are spelt, and the places of marks in source and target."""
+    words = [place for place in range(len(source)) if place not in marks[0]]
+    pairs: list[tuple[int, int]] = []
+    if words:
+        best = weights[:, words].argmax(axis=1)  # (T,)
+        pairs = [(words[best[place]], place) for place in range(len(target)) if place not in marks[1]]
+    return Attention(source=tuple(source), target=tuple(target), weights=weights, alignment=tuple(sorted(pairs)))
+
+
+def average(weights: Weights, heads: str) -> Weights:  # (L, H, T, S) -> (T, S)
+    """The mean of the wanted heads, as ``TextOptions.attention`` names them."""
+    layers, count = weights.shape[:2]
+    chosen = []
+    for layer, head in parse_heads(heads):
+        if layer > layers or (head or 1) > count:
+            raise UsageError(f"attention is {heads!r}, but the decoder has {layers} layers of {count} heads")
+        chosen.append(weights[layer - 1].mean(axis=0) if head is None else weights[layer - 1, head - 1])
+    mean: Weights = np.mean(chosen, axis=0) if chosen else weights.mean(axis=(0, 1))
+    return mean
+
+
+def joined(parts: Sequence[Attention]) -> Attention:
+    """Of a text that was split: no part looks at another."""
+    rows, columns = (np.cumsum([0, *sizes]) for sizes in zip(*(part.weights.shape for part in parts), strict=True))
+    weights = np.zeros((rows[-1], columns[-1]), np.float32)
+    pairs: list[tuple[int, int]] = []
+    for number, part in enumerate(parts):
+        weights[rows[number] : rows[number + 1], columns[number] : columns[number + 1]] = part.weights
+        pairs += [(int(columns[number]) + source, int(rows[number]) + target) for source, target in part.alignment]
+    return Attention(
+        source=tuple(token for part in parts for token in part.source),
+        target=tuple(token for part in parts for token in part.target),
+        weights=weights,
+        alignment=tuple(pairs),
+    )

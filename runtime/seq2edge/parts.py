@@ -1,0 +1,50 @@
+"""Texts as the model can read them: whole, split or cut; needs sentencepiece and tokenizers."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from seq2edge.errors import TextTooLongError
+from seq2edge.fitting import fit
+from seq2edge.text_options import Long
+from seq2edge.tokenizer import Tokenizer
+
+
+@dataclass(frozen=True, kw_only=True)
+class Part:
+    """A text, or as much of it as the model reads at once."""
+
+    number: int  # of the text
+    text: str
+    ids: list[int]
+    unknown: int  # characters
+    truncated: bool = False
+
+
+def make_parts(texts: Sequence[str], tokenizer: Tokenizer, *, longest: int, long: Long) -> list[Part]:
+    """The parts of all texts in order; one that says nothing has none."""
+    encoded = tokenizer.encode_or_nothing(texts)
+    parts = []
+    for number, (text, ids) in enumerate(zip(texts, encoded, strict=True)):
+        if len(ids) > longest and long == "split":
+            parts += _split(number, text, tokenizer, longest)
+        elif len(ids) > longest and long == "error":
+            raise TextTooLongError(number, len(ids), longest)
+        elif ids:
+            parts.append(_whole(number, text, ids, tokenizer, longest))
+    return parts
+
+
+def _whole(number: int, text: str, ids: list[int], tokenizer: Tokenizer, longest: int) -> Part:
+    unknown = tokenizer.unknown_characters(text, ids)
+    if len(ids) > longest:
+        return Part(
+            number=number, text=text, ids=tokenizer.frame.cut(ids, longest), unknown=unknown, truncated=True
+        )
+    return Part(number=number, text=text, ids=ids, unknown=unknown)
+
+
+def _split(number: int, text: str, tokenizer: Tokenizer, longest: int) -> Iterator[Part]:
+    pieces = fit(text, lambda piece: len(tokenizer.encode([piece])[0]), longest)
+    for piece, ids in zip(pieces, tokenizer.encode_or_nothing(pieces), strict=True):
+        if ids:
+            yield _whole(number, piece, ids, tokenizer, longest)

@@ -1,0 +1,82 @@
+"""Read given targets beside their sources: how likely they are and where the decoder looks; needs numpy, onnxruntime."""
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import Executor
+from dataclasses import replace
+from typing import TypeVar
+
+from seq2edge.attention import Attention, Weights, attention, average
+from seq2edge.batching import group
+from seq2edge.bundle import Bundle
+from seq2edge.errors import BundleError
+from seq2edge.forcing import forced_log_probabilities
+from seq2edge.onnx_engine import OnnxEngine
+from seq2edge.parts import Part
+from seq2edge.scorer import Scored, open_scorer
+from seq2edge.search import Scores
+from seq2edge.tokenizer import Tokenizer
+from seq2edge.translation import Translation
+
+LOGITS_AT_ONCE = 8_000_000  # numbers: a batch has the logits of all its positions in memory
+Pair = tuple[Sequence[int], Sequence[int]]  # source ids, and target ids with the end mark
+T = TypeVar("T")
+
+
+class TargetReader:
+    """The scorer graph of a bundle; where it has none, its decoder step by step, which cannot tell where it looked."""
+
+    def __init__(self, bundle: Bundle, engine: OnnxEngine, tokenizer: Tokenizer) -> None:
+        self.engine = engine
+        self.tokenizer = tokenizer
+        self.start = bundle.manifest.generation.decoder_start_token_id
+        self.scorer = open_scorer(bundle, engine)
+        self.batch_tokens = max(1, LOGITS_AT_ONCE // tokenizer.target.get_piece_size())
+
+    def log_probabilities(self, pairs: Sequence[Pair], workers: Executor | None) -> list[Scores]:
+        """Of each token of each target."""
+        if self.scorer is None:
+            return self._in_batches(pairs, self._step_by_step, workers)
+        return [scored.log_probabilities for scored in self._in_batches(pairs, self._in_one_pass, workers)]
+
+    def with_attention(
+        self, parts: list[Part], ranked: list[list[Translation]], heads: str, workers: Executor | None
+    ) -> list[list[Translation]]:
+        """The same translations, each with where the wanted heads looked."""
+        if self.scorer is None:
+            raise BundleError("this bundle cannot show attention: it has no scorer graph, as its module gives none")
+        pairs = [(part.ids, one.tokens) for part, several in zip(parts, ranked, strict=True) for one in several]
+        found = iter(self._in_batches(pairs, self._in_one_pass, workers))
+        return [
+            [replace(one, attention=self._attention(part, one, average(next(found).attention, heads))) for one in several]
+            for part, several in zip(parts, ranked, strict=True)
+        ]
+
+    def _attention(self, part: Part, translation: Translation, weights: Weights) -> Attention:
+        frame, tokens = self.tokenizer.frame, translation.tokens
+        source = frame.cut(self.tokenizer.spell_source(part.text), len(part.ids))
+        target = [self.tokenizer.target.piece(token) for token in tokens]
+        ends = {len(tokens) - 1} if translation.ended else set()
+        return attention(weights, source, target, marks=(frame.marks(len(part.ids)), ends))
+
+    def _in_one_pass(self, pairs: list[Pair]) -> list[Scored]:
+        assert self.scorer is not None
+        sources, targets = zip(*pairs, strict=True)
+        return self.scorer.score(sources, targets, start=self.start)
+
+    def _step_by_step(self, pairs: list[Pair]) -> list[Scores]:
+        sources, targets = [list(source) for source, _ in pairs], [target for _, target in pairs]
+        return forced_log_probabilities(self.engine, sources, targets, start=self.start)
+
+    def _in_batches(
+        self, pairs: Sequence[Pair], read: Callable[[list[Pair]], list[T]], workers: Executor | None
+    ) -> list[T]:
+        """Pairs of like length together; the results are in order."""
+        longest = [max(len(source), len(target)) for source, target in pairs]
+        batches = group(longest, batch_tokens=self.batch_tokens)
+        found = (workers.map if workers else map)(read, [[pairs[place] for place in batch] for batch in batches])
+        by_place = {
+            place: one
+            for batch, several in zip(batches, found, strict=True)
+            for place, one in zip(batch, several, strict=True)
+        }
+        return [by_place[place] for place in range(len(pairs))]

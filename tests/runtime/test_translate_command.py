@@ -1,0 +1,237 @@
+"""``seq2edge translate`` and ``seq2edge score``: formats, files, pipes and terminals, on the embedded model."""
+
+import json
+import os
+import pty
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from seq2edge import Translator
+
+SEQ2EDGE = [sys.executable, "-m", "seq2edge"]
+
+
+@pytest.fixture(scope="module")
+def translator() -> Translator:
+    return Translator(threads=1)
+
+
+def command(*arguments: object, stdin: bytes = b"", cwd: Path | None = None) -> subprocess.CompletedProcess[bytes]:
+    return subprocess.run([*SEQ2EDGE, *map(str, arguments)], input=stdin, capture_output=True, check=False, cwd=cwd)
+
+
+class TestFormats:
+    def test_jsonl_holds_all_there_is_to_know(self, translator: Translator) -> None:
+        done = command("translate", "--format", "jsonl", "--n-best", "2", "--alignment", "I have a dog.", "")
+        first, second = map(json.loads, done.stdout.decode().splitlines())
+        [wanted] = translator.translate(["I have a dog."], num_return_sequences=2, attention="all")
+        assert first["text"] == wanted.text
+        assert first["tokens"] == list(wanted.tokens)
+        assert first["token_scores"] == pytest.approx(wanted.token_scores, abs=1e-4)
+        assert first["alignment"] == wanted.attention.moses
+        assert [one["text"] for one in first["alternatives"]] == [wanted.alternatives[0].text]
+        assert first["notes"] == []
+        assert second["text"] == ""
+
+    def test_tsv_has_scores_and_alternatives_in_columns(self, translator: Translator) -> None:
+        done = command("translate", "--format", "tsv", "--n-best", "2", "--num-beams", "2", "I have a dog.")
+        [wanted] = translator.translate(["I have a dog."], num_beams=2, num_return_sequences=2)
+        text, score, notes, other, other_score = done.stdout.decode().removesuffix("\n").split("\t")
+        assert (text, other, notes) == (wanted.text, wanted.alternatives[0].text, "")
+        assert float(score) == pytest.approx(wanted.score, abs=1e-3)
+        assert float(other_score) == pytest.approx(wanted.alternatives[0].score, abs=1e-3)
+
+    def test_the_best_few_come_as_moses_writes_them(self) -> None:
+        done = command("translate", "--n-best", "3", "I have a dog.", "Good morning.")
+        rows = [line.split(" ||| ") for line in done.stdout.decode().splitlines()]
+        assert [row[0] for row in rows] == ["0"] * 3 + ["1"] * 3
+        assert float(rows[0][2]) >= float(rows[1][2]) >= float(rows[2][2])
+
+    def test_more_translations_than_beams_raise_the_beams(self) -> None:
+        done = command("translate", "--n-best", "6", "--num-beams", "1", "I have a dog.")
+        assert len(done.stdout.splitlines()) == 6, done.stderr
+
+    def test_an_alignment_stands_behind_the_text(self) -> None:
+        done = command("translate", "--alignment", "I have a dog.")
+        text, alignment = done.stdout.decode().strip().split(" ||| ")
+        assert all("-" in pair for pair in alignment.split())
+
+
+def test_every_option_of_the_search_is_an_option_of_the_command(translator: Translator) -> None:
+    arguments = ["--num-beams", "3", "--length-penalty", "0.3", "--early-stopping", "never", "--suppress-tokens", "5,6"]
+    done = command("translate", *arguments, "--bad-words-ids", "7", "--bad-words-ids", "8,9", "I have a dog.")
+    [wanted] = translator.translate(
+        ["I have a dog."],
+        num_beams=3,
+        length_penalty=0.3,
+        early_stopping="never",
+        suppress_tokens=(5, 6),
+        bad_words_ids=((7,), (8, 9)),
+    )
+    assert done.stdout.decode().strip() == wanted.text
+
+
+def test_samples_are_the_same_with_the_same_seed() -> None:
+    arguments = ["translate", "--do-sample", "--num-beams", "1", "--seed", "3", "--n-best", "3", "I have a dog."]
+    assert command(*arguments).stdout == command(*arguments).stdout != b""
+
+
+def test_a_prefix_begins_every_translation() -> None:
+    done = command("translate", "--prefix", "Nun", "I have a dog.", "Good morning.")
+    assert all(line.startswith("Nun") for line in done.stdout.decode().splitlines())
+
+
+class TestProblems:
+    def test_they_are_told_in_a_summary(self) -> None:
+        done = command("translate", "--max-new-tokens", "2", "I have a ☃ and a dog.", "I have a dog. " * 100)
+        errors = done.stderr.decode()
+        assert "2 of 2 translations were cut at the length limit" in errors
+        assert "1 of 2 translations are of texts that were too long and were split" in errors
+        assert "1 characters are unknown" in errors
+
+    def test_a_text_that_is_cut_is_told_too(self) -> None:
+        done = command("translate", "--long", "truncate", "--max-new-tokens", "4", "I have a dog. " * 100)
+        assert "lost their ends" in done.stderr.decode()
+
+    def test_long_text_can_be_refused(self) -> None:
+        done = command("translate", "--long", "error", "I have a dog. " * 100)
+        assert done.returncode == 2
+        assert b"text 1 has" in done.stderr
+
+    def test_broken_utf8_is_an_error_or_is_replaced(self, tmp_path: Path) -> None:
+        (tmp_path / "in.txt").write_bytes(b"Good morning.\n\xff\xfe dog\n")
+        assert command("translate", "-i", tmp_path / "in.txt").returncode == 2
+        done = command("translate", "-i", tmp_path / "in.txt", "--errors", "replace")
+        assert done.returncode == 0
+        assert len(done.stdout.splitlines()) == 2
+        assert b"characters are unknown" in done.stderr
+
+    @pytest.mark.parametrize(
+        "arguments",
+        [
+            ["--device", "cuda", "Hello."],
+            ["--device", "abacus", "Hello."],
+            ["--resume", "Hello."],
+            ["--show-attention", "a.png", "Hello.", "You."],
+            ["--show-attention", "a.xyz", "Hello."],
+            ["--attention", "9.9", "Hello."],
+        ],
+    )
+    def test_what_cannot_be_gets_one_sentence(self, arguments: list[str], tmp_path: Path) -> None:
+        done = command("translate", *arguments, cwd=tmp_path)
+        assert done.returncode == 2
+        assert done.stderr.decode().startswith("Error: ")
+        assert done.stderr.count(b"\n") == 1
+        assert not list(tmp_path.iterdir())
+
+
+def test_statistics_come_on_request() -> None:
+    done = command("translate", "--stats", "I have a dog.")
+    assert b"1 texts, " in done.stderr
+    assert b"tokens/s" in done.stderr
+
+
+def test_answers_come_line_by_line_through_a_pipe() -> None:
+    program = [*SEQ2EDGE, "translate", "--num-beams", "1"]
+    with subprocess.Popen(program, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as running:
+        for text, answer in (("Good morning.", b"Guten Morgen"), ("I have a dog.", b"Ich habe")):
+            running.stdin.write(text.encode() + b"\n")
+            running.stdin.flush()
+            assert running.stdout.readline().startswith(answer)  # the input is still open
+
+
+def test_a_terminal_sees_how_far_it_is(tmp_path: Path) -> None:
+    (tmp_path / "in.txt").write_text("I have a dog.\n" * 3000, encoding="utf-8")
+    ours, theirs = pty.openpty()
+    program = [*SEQ2EDGE, "translate", "--num-beams", "1", "-i", tmp_path / "in.txt", "-o", tmp_path / "out.txt"]
+    with subprocess.Popen(program, stderr=theirs, stdout=subprocess.PIPE) as running:
+        os.close(theirs)
+        seen = b""
+        try:
+            while more := os.read(ours, 1000):
+                seen += more
+        except OSError:  # the other end is closed
+            pass
+    os.close(ours)
+    assert running.returncode == 0, seen
+    assert "/ 3,000 lines".encode() in seen
+    assert b"tokens/s" in seen
+
+
+class TestResume:
+    def test_a_killed_run_goes_on_without_losing_or_repeating_a_line(self, tmp_path: Path) -> None:
+        texts = [f"I have {number} dogs and {number * 7} cats." for number in range(6000)]
+        (tmp_path / "in.txt").write_text("\n".join(texts) + "\n", encoding="utf-8")
+        arguments = ["translate", "--num-beams", "1", "--threads", "1", "--format", "tsv", "-i", tmp_path / "in.txt"]
+        output, part = tmp_path / "out.tsv", tmp_path / ".out.tsv.part"
+        chance = random.Random(0)
+        kills = 0
+        while not output.exists():
+            program = [*SEQ2EDGE, *map(str, arguments), "-o", str(output), "--resume"]
+            with subprocess.Popen(program) as running:
+                self._wait_for_progress(running, part, chance)
+                running.send_signal(signal.SIGKILL)
+            kills += not output.exists()
+            assert kills < 30
+        assert kills >= 2
+        whole = tmp_path / "whole.tsv"
+        assert command(*arguments, "-o", whole).returncode == 0
+        assert [line.split("\t")[0] for line in output.read_text(encoding="utf-8").splitlines()] == [
+            line.split("\t")[0] for line in whole.read_text(encoding="utf-8").splitlines()
+        ]
+        assert sorted(path.name for path in tmp_path.iterdir()) == ["in.txt", "out.tsv", "whole.tsv"]
+
+    @staticmethod
+    def _wait_for_progress(running: subprocess.Popen[bytes], part: Path, chance: random.Random) -> None:
+        """Until the part has grown, and then for a moment that nobody knows."""
+        before = part.stat().st_size if part.exists() else 0
+        while running.poll() is None and not (part.exists() and part.stat().st_size > before):
+            time.sleep(0.02)
+        time.sleep(chance.random())
+
+    def test_other_options_are_refused(self, tmp_path: Path) -> None:
+        (tmp_path / "in.txt").write_text("I have a dog.\n" * 1100, encoding="utf-8")
+        (tmp_path / "in.txt").open("ab").write(b"\xff\n")  # it stops here, behind the first thousand
+        arguments = ["translate", "-i", tmp_path / "in.txt", "-o", tmp_path / "out.txt"]
+        assert command(*arguments, "--num-beams", "1").returncode == 2
+        done = command(*arguments, "--num-beams", "2", "--resume")
+        assert done.returncode == 2
+        assert b"num_beams" in done.stderr
+        resumed = command(*arguments, "--num-beams", "1", "--resume")
+        assert b"line 1101 of" in resumed.stderr  # still
+        assert not (tmp_path / "out.txt").exists()
+
+
+class TestPicture:
+    def test_attention_is_drawn(self, tmp_path: Path) -> None:
+        pytest.importorskip("matplotlib")
+        done = command("translate", "--show-attention", tmp_path / "a.png", "I have a dog.")
+        assert done.returncode == 0, done.stderr
+        assert (tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")
+
+
+class TestScore:
+    def test_pairs_get_their_log_probabilities(self, translator: Translator, tmp_path: Path) -> None:
+        pairs = [("I have a dog.", "Ich habe einen Hund."), ("Good morning.", "Guten Tag.")]
+        text = "".join(f"{source}\t{target}\n" for source, target in pairs)
+        done = command("score", stdin=text.encode())
+        wanted = translator.score(*zip(*pairs, strict=True))
+        assert [float(line) for line in done.stdout.splitlines()] == pytest.approx(
+            [one.score for one in wanted], abs=1e-3
+        )
+        (tmp_path / "in.tsv").write_text(text, encoding="utf-8")
+        done = command("score", "-i", tmp_path / "in.tsv", "-o", tmp_path / "out.jsonl", "--format", "jsonl")
+        assert done.returncode == 0, done.stderr
+        first = json.loads((tmp_path / "out.jsonl").read_text(encoding="utf-8").splitlines()[0])
+        assert first["tokens"] == list(wanted[0].tokens)
+
+    def test_a_line_without_a_tab_is_named(self) -> None:
+        done = command("score", stdin=b"a\tb\nno tab\n")
+        assert done.returncode == 2
+        assert b"line 2 has no tab" in done.stderr

@@ -1,0 +1,307 @@
+"""The Python API on the embedded model."""
+
+import asyncio
+import itertools
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from seq2edge import Translator
+from seq2edge.errors import BundleError, TextTooLongError, UsageError
+
+SUBJECTS = ["I", "You", "We", "They", "My brother and I", "The children"]
+VERBS = ["saw", "bought", "forgot", "found", "wanted to read", "couldn't open"]
+OBJECTS = ["a dog.", "the old book on the table.", "it!", "two bottles of milk yesterday.", "the red car?", "nothing."]
+SENTENCES = [" ".join(words) for words in itertools.product(SUBJECTS, VERBS, OBJECTS)]  # 216 of many lengths
+PARAGRAPH = "I have a dog. " * 40 + "Where is the station? " * 40  # more tokens than the model has positions
+
+
+@pytest.fixture(scope="module")
+def translator() -> Translator:
+    return Translator(threads=1)
+
+
+@pytest.mark.parametrize("num_beams", [1, 4])
+def test_what_a_text_becomes_does_not_depend_on_its_mates(translator: Translator, num_beams: int) -> None:
+    together = translator.translate(SENTENCES, num_beams=num_beams)
+    for text, result in list(zip(SENTENCES, together, strict=True))[:: 1 if num_beams == 1 else 3]:
+        [alone] = translator.translate([text], num_beams=num_beams)
+        assert alone.tokens == result.tokens
+        assert alone.score == pytest.approx(result.score, abs=1e-4)
+
+
+def test_the_order_of_texts_changes_nothing(translator: Translator) -> None:
+    forward = translator.translate(SENTENCES[:60], num_beams=1)
+    assert [one.tokens for one in translator.translate(SENTENCES[59::-1], num_beams=1)] == [
+        one.tokens for one in forward[::-1]
+    ]
+
+
+def test_results_carry_the_log_probability_of_every_token(translator: Translator) -> None:
+    [result] = translator.translate(["I have a dog."], num_beams=1)
+    assert len(result.token_scores) == len(result.tokens)
+    assert sum(result.token_scores) == pytest.approx(result.score)
+
+
+class TestLongText:
+    def test_it_is_split_at_sentence_ends_and_joined_again(self, translator: Translator) -> None:
+        [result] = translator.translate([PARAGRAPH], num_beams=1)
+        dog, station = (one.text for one in translator.translate(["I have a dog.", "Where is the station?"], num_beams=1))
+        assert result.text == " ".join([dog] * 40 + [station] * 40)
+        assert result.parts == 80
+        assert any("split into 80 parts" in note for note in result.notes)
+
+    def test_its_score_is_that_of_all_parts(self, translator: Translator) -> None:
+        [result] = translator.translate([PARAGRAPH], num_beams=1)
+        assert result.score == pytest.approx(sum(result.token_scores))
+        [beamed] = translator.translate([PARAGRAPH], num_beams=2, length_penalty=0.5)
+        assert beamed.score == pytest.approx(sum(beamed.token_scores) / len(beamed.token_scores) ** 0.5)
+
+    def test_text_without_sentence_ends_is_split_as_well(self, translator: Translator) -> None:
+        [result] = translator.translate(["dog " * 1000], num_beams=1, max_new_tokens=4)
+        assert result.parts > 1
+
+    def test_it_is_refused_on_request(self, translator: Translator) -> None:
+        with pytest.raises(TextTooLongError, match="text 2 has"):
+            translator.translate(["Good morning.", PARAGRAPH], long="error")
+
+    def test_it_is_cut_on_request_and_says_so(self, translator: Translator) -> None:
+        [result] = translator.translate([PARAGRAPH], long="truncate", num_beams=1, max_new_tokens=8)
+        assert result.truncated
+        assert result.parts == 1
+        assert "lost its end" in result.notes[0]
+
+    def test_the_number_of_a_refused_text_counts_through_a_stream(self, translator: Translator) -> None:
+        texts = ["Hi."] * 5 + [PARAGRAPH]
+        with pytest.raises(TextTooLongError, match="text 6 has"):
+            list(translator.translate_iter(texts, at_once=2, long="error", num_beams=1))
+
+
+def test_unknown_characters_are_counted(translator: Translator) -> None:
+    plain, odd = translator.translate(["I have a dog.", "I have a ☃☃ and a ᚠ."], num_beams=1)
+    assert plain.unknown == 0
+    assert odd.unknown == 3
+    assert any("3 characters" in note for note in odd.notes)
+
+
+def test_a_loop_is_flagged(translator: Translator) -> None:
+    def always_seven(sentences: np.ndarray, tokens: np.ndarray, scores: np.ndarray) -> np.ndarray:
+        return np.where(np.arange(scores.shape[1]) == 7, scores, -np.inf)
+
+    [result] = translator.translate(["I have a dog."], hook=always_seven, max_new_tokens=20, num_beams=1)
+    assert result.repeats
+    assert not result.ended
+    assert not translator.translate(["I have a dog."])[0].repeats
+
+
+class TestPrefixes:
+    def test_a_translation_begins_with_its_prefix(self, translator: Translator) -> None:
+        texts, prefixes = ["I have a dog.", "Good morning.", "Where is Tom?"], ["Wir haben", "", "Wo ist denn"]
+        for num_beams in (1, 3):
+            results = translator.translate(texts, prefixes=prefixes, num_beams=num_beams)
+            assert all(one.text.startswith(prefix) for one, prefix in zip(results, prefixes, strict=True))
+            assert results[1] == translator.translate([texts[1]], num_beams=num_beams)[0]
+
+    def test_the_tokens_after_a_prefix_are_as_likely_as_the_model_says(self, translator: Translator) -> None:
+        [result] = translator.translate(["I have a dog."], prefixes=["Wir haben"], num_beams=1)
+        [scored] = translator.score(["I have a dog."], [result.text])
+        assert result.tokens == scored.tokens
+        assert result.token_scores == pytest.approx(scored.token_scores[-len(result.token_scores) :], abs=1e-4)
+
+    def test_there_are_as_many_as_texts(self, translator: Translator) -> None:
+        with pytest.raises(UsageError, match="1 prefixes for 2 texts"):
+            translator.translate(["Hi.", "Ho."], prefixes=["Na"])
+
+    def test_one_that_leaves_no_room_is_refused(self, translator: Translator) -> None:
+        with pytest.raises(UsageError, match="leaves no room"):
+            translator.translate(["Hi."], prefixes=["Hund " * 400])
+
+
+class TestHook:
+    def test_it_knows_the_text_of_each_row(self, translator: Translator) -> None:
+        seen: set[int] = set()
+
+        def look(sentences: np.ndarray, tokens: np.ndarray, scores: np.ndarray) -> np.ndarray:
+            seen.update(sentences.tolist())
+            return scores
+
+        hooked = translator.translate(["I have a dog.", "", "Where is the station?"], hook=look)
+        assert seen == {0, 2}
+        assert [one.tokens for one in hooked] == [
+            one.tokens for one in translator.translate(["I have a dog.", "", "Where is the station?"])
+        ]
+
+
+class TestStream:
+    @pytest.mark.parametrize("options", [{"num_beams": 1}, {"num_beams": 4}, {"do_sample": True, "seed": 3, "num_beams": 1}])
+    def test_the_pieces_make_the_translation(self, translator: Translator, options: dict[str, int]) -> None:
+        for text in [*SENTENCES[::20], PARAGRAPH[:900], "", "☃"]:
+            stream = translator.stream(text, **options)
+            assert stream.translation is None
+            pieces = list(stream)
+            [whole] = translator.translate([text], **options)
+            assert "".join(pieces) == whole.text
+            assert stream.translation is not None
+            assert stream.translation.tokens == whole.tokens
+
+    def test_greedy_search_gives_many_pieces_and_beam_search_some_before_the_end(self, translator: Translator) -> None:
+        text = "Yesterday my brother wanted to buy a new car, but he forgot his money at home."
+        assert len(list(translator.stream(text, num_beams=1))) > 8
+        assert len(list(translator.stream(text, num_beams=3))) > 1
+
+    def test_a_prefix_comes_first(self, translator: Translator) -> None:
+        assert "".join(translator.stream("I have a dog.", prefix="Wir haben")).startswith("Wir haben")
+
+    def test_it_can_be_left_early(self, translator: Translator) -> None:
+        assert next(translator.stream("I have a dog.", num_beams=1))
+
+
+class TestScore:
+    def test_a_translation_has_the_score_that_it_was_found_with(self, translator: Translator) -> None:
+        results = translator.translate(SENTENCES[::7], num_beams=1)
+        scores = translator.score(SENTENCES[::7], [result.text for result in results])
+        same = [(one, two) for one, two in zip(results, scores, strict=True) if one.tokens == two.tokens]
+        assert len(same) > 20  # a text may have other tokens than those it was made of
+        for result, score in same:
+            assert score.score == pytest.approx(result.score, abs=2e-4)
+            assert score.token_scores == pytest.approx(result.token_scores, abs=1e-4)
+
+    def test_a_better_translation_has_a_better_score(self, translator: Translator) -> None:
+        good, bad = translator.score(["I have a dog."] * 2, ["Ich habe einen Hund.", "Wir hatten eine Katze."])
+        assert good.score > bad.score
+
+    def test_there_are_as_many_targets_as_sources(self, translator: Translator) -> None:
+        with pytest.raises(UsageError, match="2 sources and 1 targets"):
+            translator.score(["a", "b"], ["c"])
+
+    def test_a_target_beyond_the_positions_is_refused(self, translator: Translator) -> None:
+        with pytest.raises(TextTooLongError):
+            translator.score(["a"], ["Hund " * 1000])
+
+    def test_nothing_scores_nothing(self, translator: Translator) -> None:
+        assert translator.score([], []) == []
+
+
+class TestAttention:
+    def test_it_comes_on_request_with_an_alignment(self, translator: Translator) -> None:
+        [result] = translator.translate(["I have a dog."], attention="all", num_beams=1)
+        attention = result.attention
+        assert attention is not None
+        assert attention.weights.shape == (len(attention.target), len(attention.source))
+        assert len(attention.target) == len(result.tokens)
+        np.testing.assert_allclose(attention.weights.sum(axis=1), 1, rtol=1e-5)
+        aligned = {(attention.source[i], attention.target[j]) for i, j in attention.alignment}
+        assert ("▁dog", "▁Hund") in aligned
+        assert attention.moses == " ".join(f"{i}-{j}" for i, j in attention.alignment)
+        assert translator.translate(["I have a dog."])[0].attention is None
+
+    def test_marks_are_not_aligned(self, translator: Translator) -> None:
+        [result] = translator.translate(["I have a dog."], attention="all")
+        assert result.attention is not None
+        assert max(i for i, _ in result.attention.alignment) < len(result.attention.source) - 1
+        assert [j for j in sorted(j for _, j in result.attention.alignment)] == list(range(len(result.tokens) - 1))
+
+    def test_heads_can_be_chosen_and_average_to_the_layer(self, translator: Translator) -> None:
+        [all_heads] = translator.translate(["I have a dog."], attention="2")
+        heads = [translator.translate(["I have a dog."], attention=f"2.{n}")[0] for n in (1, 2, 3, 4)]
+        mean = np.mean([one.attention.weights for one in heads], axis=0)
+        np.testing.assert_allclose(all_heads.attention.weights, mean, atol=1e-6)
+
+    def test_a_split_text_has_one_attention_in_blocks(self, translator: Translator) -> None:
+        [result] = translator.translate([PARAGRAPH], attention="all", num_beams=1)
+        assert result.attention.weights.shape == (len(result.tokens), len(result.attention.source))
+        assert result.attention.weights[0, 50:].max() == 0
+
+    def test_all_alternatives_have_it(self, translator: Translator) -> None:
+        [result] = translator.translate(["I have a dog."], attention="all", num_beams=3, num_return_sequences=3)
+        assert all(one.attention.weights.shape[0] == len(one.tokens) for one in result.alternatives)
+
+    @pytest.mark.parametrize("heads", ["9", "1.99", "first", "0", "1.0"])
+    def test_heads_that_are_not_there_are_refused(self, translator: Translator, heads: str) -> None:
+        with pytest.raises(UsageError, match="attention is"):
+            translator.translate(["I have a dog."], attention=heads)
+
+
+class TestManyAtOnce:
+    def test_a_stream_gives_the_same_as_a_list(self, translator: Translator) -> None:
+        options = {"do_sample": True, "seed": 5, "num_beams": 1}
+        streamed = list(translator.translate_iter(iter(SENTENCES[:50]), at_once=7, **options))
+        assert streamed == translator.translate(SENTENCES[:50], **options)
+
+    def test_a_stream_is_read_no_further_than_needed(self, translator: Translator) -> None:
+        taken = 0
+
+        def endless() -> Iterator[str]:
+            nonlocal taken
+            for taken in itertools.count(1):  # noqa: B020
+                yield f"I have {taken} dogs."
+
+        for _ in itertools.islice(translator.translate_iter(endless(), at_once=4, num_beams=1), 10):
+            pass
+        assert taken <= 12
+
+    def test_workers_give_the_same_as_one(self, translator: Translator) -> None:
+        with Translator(threads=1, workers=3) as several:
+            for num_beams in (1, 2):
+                assert several.translate(SENTENCES, num_beams=num_beams) == translator.translate(
+                    SENTENCES, num_beams=num_beams
+                )
+            assert several.score(SENTENCES, SENTENCES) == translator.score(SENTENCES, SENTENCES)
+
+    def test_many_threads_may_call_one_translator(self, translator: Translator) -> None:
+        wanted = {text: translator.translate([text], num_beams=2)[0].tokens for text in SENTENCES[:24]}
+        gate = threading.Barrier(6)
+
+        def work(number: int) -> bool:
+            gate.wait()
+            texts = SENTENCES[number:24:6]
+            scored = translator.score(texts, texts)
+            return len(scored) == len(texts) and [one.tokens for one in translator.translate(texts, num_beams=2)] == [
+                wanted[text] for text in texts
+            ]
+
+        with ThreadPoolExecutor(6) as pool:
+            assert all(pool.map(work, range(6)))
+
+    def test_there_is_an_async_form(self, translator: Translator) -> None:
+        async def both() -> list[str]:
+            results = await asyncio.gather(*(translator.translate_async([text]) for text in SENTENCES[:2]))
+            return [one.text for [one] in results]
+
+        assert asyncio.run(both()) == [one.text for one in translator.translate(SENTENCES[:2])]
+
+
+class TestFiles:
+    def test_a_file_is_translated_line_by_line(self, translator: Translator, tmp_path: Path) -> None:
+        (tmp_path / "in.txt").write_text("I have a dog.\n\nGood morning.\n", encoding="utf-8")
+        summary = translator.translate_file(tmp_path / "in.txt", tmp_path / "out.txt", num_beams=1)
+        wanted = [one.text for one in translator.translate(["I have a dog.", "", "Good morning."], num_beams=1)]
+        assert (tmp_path / "out.txt").read_text(encoding="utf-8") == "".join(line + "\n" for line in wanted)
+        assert summary.texts == 3
+        assert summary.notes == []
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: Translator(threads=0),
+        lambda: Translator(workers=0),
+        lambda: Translator(device="abacus"),
+        lambda: Translator(device="cuda"),
+        lambda: Translator().translate_iter("Good morning."),
+        lambda: Translator().translate(["Hi."], long="maybe"),
+    ],
+)
+def test_wrong_use_is_refused_in_one_sentence(call) -> None:
+    with pytest.raises(UsageError) as refusal:
+        call()
+    assert "\n" not in str(refusal.value)
+
+
+def test_a_bundle_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(BundleError, match="is not a bundle"):
+        Translator(tmp_path)
