@@ -22,7 +22,7 @@ class Entry:
 COMMANDS = {
     "translate": Entry("seq2edge.commands.translate", "Translate text with a bundle."),
     "score": Entry("seq2edge.commands.score", "Say how likely given translations are."),
-    "inspect": Entry("seq2edge.commands.inspect", "Show what a bundle holds and costs."),
+    "inspect": Entry("seq2edge.commands.inspect", "Show what a bundle or an ONNX file holds and costs."),
     "recipe": Entry("seq2edge_export.commands.recipe", "Draft the recipe of a PyTorch state dict, to export it."),
     "export": Entry("seq2edge_export.commands.export", "Turn a checkpoint into a bundle."),
     "verify": Entry("seq2edge_export.commands.verify", "Prove that a bundle says what its checkpoint says."),

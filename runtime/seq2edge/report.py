@@ -1,5 +1,12 @@
-"""What ``seq2edge inspect`` says of a bundle; needs nothing."""
+"""What ``seq2edge inspect`` says of a bundle or an ONNX file, for people and for programs; needs nothing."""
 
+import math
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from seq2edge import names
 from seq2edge.architecture import (
     Architecture,
     cache_bytes,
@@ -7,14 +14,26 @@ from seq2edge.architecture import (
     cost_per_target_token,
 )
 from seq2edge.bundle import Bundle
+from seq2edge.onnx_file import STANDARD, OnnxFile, Tensor, Value, read_onnx
 from seq2edge.parity import Parity
 
 Rows = list[tuple[str, str]]
+Facts = dict[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Constants:
+    """The constants of one type together."""
+
+    type: str
+    count: int
+    numbers: int
+    bytes: int
 
 
 def describe_bundle(bundle: Bundle, *, source_length: int, target_length: int) -> Rows:
     """Name and value of everything worth knowing."""
-    manifest = bundle.manifest
+    manifest, graphs = bundle.manifest, graphs_of(bundle)
     size, shape = bundle.size, Rows()
     if manifest.architecture is not None:
         shape = describe_shape(manifest.architecture, source_length=source_length, target_length=target_length)
@@ -27,11 +46,92 @@ def describe_bundle(bundle: Bundle, *, source_length: int, target_length: int) -
         ("precision", manifest.precision),
         ("dialect", f"{manifest.dialect}, opset {manifest.opset}"),
         ("size", f"{size / 1e6:.2f} MB, {size / manifest.parameters:.3f} bytes a parameter"),
+        *[(f"{graph.path.stem} operators", _operators(graph)) for graph in graphs],
+        *_constant_rows(tensor for graph in graphs for tensor in graph.tensors),
         ("licence", manifest.rights.license or "not stated"),
         ("attribution", manifest.rights.attribution or "not stated"),
         ("parity", _parity(manifest.parity)),
         ("made with", ", ".join(f"{name} {version}" for name, version in manifest.tools.items())),
     ]
+
+
+def bundle_facts(bundle: Bundle, *, source_length: int, target_length: int) -> Facts:
+    """The same for programs: the manifest as it stands, and what follows from it and from the graphs."""
+    shape, graphs = bundle.manifest.architecture, graphs_of(bundle)
+    return {
+        "bundle": str(bundle.folder),
+        "size": bundle.size,
+        "cost": shape and cost_facts(shape, source_length=source_length, target_length=target_length),
+        "constants": _constant_facts(tensor for graph in graphs for tensor in graph.tensors),
+        "graphs": {graph.path.name: onnx_facts(graph) for graph in graphs},
+        "manifest": asdict(bundle.manifest),
+    }
+
+
+def cost_facts(shape: Architecture, *, source_length: int, target_length: int) -> Facts:
+    """What a token and a sentence of these lengths cost."""
+    lengths = {"source_length": source_length, "target_length": target_length}
+    return {
+        **lengths,
+        "operations_per_source_token": cost_per_source_token(shape, source_length=source_length),
+        "operations_per_target_token": cost_per_target_token(shape, **lengths),
+        "cache_bytes_per_sentence": cache_bytes(shape, **lengths),
+    }
+
+
+def graphs_of(bundle: Bundle) -> list[OnnxFile]:
+    """What each graph of a bundle holds, in the order of their work."""
+    graphs = [name for name in bundle.manifest.files if Path(name).suffix == ".onnx"]
+    return [read_onnx(bundle.folder / name) for name in sorted(graphs, key=lambda name: (name != names.ENCODER, name))]
+
+
+def describe_onnx(file: OnnxFile) -> Rows:
+    """Name and value of what an ONNX file holds."""
+    return [
+        ("file", str(file.path)),
+        ("size", _size(file.size)),
+        ("opset", _opsets(file)),
+        ("producer", file.producer or "not stated"),
+        *[("input", _value(value)) for value in file.inputs],
+        *[("output", _value(value)) for value in file.outputs],
+        ("operators", _operators(file)),
+        *_constant_rows(file.tensors),
+        *[("data in", name) for name in _other_files(file)],
+    ]
+
+
+def onnx_facts(file: OnnxFile) -> Facts:
+    """The same for programs."""
+    return {
+        "file": str(file.path),
+        "size": file.size,
+        "ir_version": file.ir_version,
+        "opsets": file.opsets,
+        "producer": file.producer,
+        "graph": file.graph,
+        "inputs": [asdict(value) for value in file.inputs],
+        "outputs": [asdict(value) for value in file.outputs],
+        "operators": file.operators,
+        "constants": _constant_facts(file.tensors),
+        "data_in": _other_files(file),
+    }
+
+
+def constants_by_type(tensors: Iterable[Tensor]) -> list[Constants]:
+    """Sum the constants of each type, the largest sum first; one that several places share counts once."""
+    by_type: dict[str, list[Tensor]] = {}
+    for tensor in _apart(tensors):
+        by_type.setdefault(tensor.type, []).append(tensor)
+    found = [
+        Constants(
+            type=name,
+            count=len(group),
+            numbers=sum(math.prod(tensor.dims) for tensor in group),
+            bytes=sum(tensor.bytes for tensor in group),
+        )
+        for name, group in by_type.items()
+    ]
+    return sorted(found, key=lambda constants: -constants.bytes)
 
 
 def describe_shape(shape: Architecture, *, source_length: int, target_length: int) -> Rows:
@@ -50,6 +150,55 @@ def describe_shape(shape: Architecture, *, source_length: int, target_length: in
         ("cost of a target token", f"{target_cost / 1e6:.2f} million operations {lengths}"),
         ("cache of a sentence", f"{cache / 1e6:.3f} MB {lengths}"),
     ]
+
+
+def _apart(tensors: Iterable[Tensor]) -> list[Tensor]:
+    """Tensors without those whose data is a stretch of a file that another one uses too."""
+    apart: dict[object, Tensor] = {}
+    for index, tensor in enumerate(tensors):
+        stretch = (tensor.location, tensor.offset, tensor.type, tensor.dims)
+        apart.setdefault(stretch if tensor.location else index, tensor)
+    return list(apart.values())
+
+
+def _constant_rows(tensors: Iterable[Tensor]) -> Rows:
+    return [
+        (f"{found.type} constants", f"{found.numbers:,} in {_tensors(found.count)}, {_size(found.bytes)}")
+        for found in constants_by_type(tensors)
+    ]
+
+
+def _constant_facts(tensors: Iterable[Tensor]) -> list[Facts]:
+    return [asdict(found) for found in constants_by_type(tensors)]
+
+
+def _operators(file: OnnxFile) -> str:
+    return ", ".join(f"{name} {count:,}" for name, count in file.operators.items()) or "none"
+
+
+def _opsets(file: OnnxFile) -> str:
+    return ", ".join(f"{'' if domain == STANDARD else domain} {file.opsets[domain]}".strip() for domain in file.opsets)
+
+
+def _value(value: Value) -> str:
+    text = f"{value.name} {value.type or 'of unknown type'}"
+    if value.shape is None:
+        return text
+    return f"{text} [{', '.join('?' if axis is None else str(axis) for axis in value.shape)}]"
+
+
+def _other_files(file: OnnxFile) -> list[str]:
+    return sorted({tensor.location for tensor in file.tensors if tensor.location})
+
+
+def _tensors(count: int) -> str:
+    return "1 tensor" if count == 1 else f"{count:,} tensors"
+
+
+def _size(count: int) -> str:
+    if count < 1000:
+        return f"{count} bytes"
+    return f"{count / 1e6:.2f} MB" if count >= 1e6 else f"{count / 1e3:.1f} kB"
 
 
 def _parity(parity: Parity | None) -> str:
