@@ -1,6 +1,6 @@
 """Notice an output that says the same again and again, as a model does that has lost its way; needs numpy."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -15,19 +15,18 @@ def repeats(tokens: Sequence[int], source: Sequence[int] = ()) -> bool:
     A source that repeats itself is repeated by its translation. There, times are compared and not tokens: the two
     languages may need more or fewer tokens for the same word.
     """
-    most = max((times for times, run in _runs(tokens) if times >= FEWEST_TIMES and run >= SHORTEST_RUN), default=0)
-    return most > 0 and most > max((times for times, _ in _runs(source)), default=0)
+    times, runs = _repetitions(tokens)
+    most = int(times[(times >= FEWEST_TIMES) & (runs >= SHORTEST_RUN)].max(initial=0))
+    return most > 0 and most > int(_repetitions(source)[0].max(initial=0))
 
 
-def _runs(tokens: Sequence[int]) -> Iterator[tuple[int, int]]:
+def _repetitions(tokens: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
     """For each period, how many times it stands in the longest run that has it, and how many tokens that run has."""
     row = np.asarray(tokens)
-    for period in range(1, min(LONGEST_PERIOD, len(row) // FEWEST_TIMES) + 1):
-        run = _longest(row[period:] == row[:-period]) + period
-        yield run // period, run
-
-
-def _longest(same: np.ndarray) -> int:
-    """The length of the longest stretch of true values."""
-    breaks = np.flatnonzero(~same)
-    return int(np.diff(breaks, prepend=-1, append=len(same)).max()) - 1
+    here = np.arange(len(row))
+    periods = np.arange(1, min(LONGEST_PERIOD, len(row) // FEWEST_TIMES) + 1)
+    there = here + periods[:, None]  # [periods, tokens]
+    same = (there < len(row)) & (row[there % max(1, len(row))] == row)
+    last_break = np.maximum.accumulate(np.where(same, -1, here), axis=1)
+    runs = (here - last_break).max(axis=1, initial=0) + periods
+    return runs // periods, runs
