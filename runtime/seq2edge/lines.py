@@ -1,28 +1,40 @@
 """Lines of UTF-8 text in and out; needs click."""
 
+import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO, TextIO
+from typing import BinaryIO, Literal, TextIO
 
 import click
 
 from seq2edge.errors import DataError
 from seq2edge.files import replaced_file
 
+Errors = Literal["strict", "replace"]
+CHUNK = 2**20  # bytes
 
-def read_lines(path: Path | None) -> Iterator[str]:
-    """Lines of a file, or of standard input, without their ends; only a newline ends a line."""
+
+def read_lines(path: Path | None, *, errors: Errors = "strict") -> Iterator[str]:
+    """Lines of a file, or of standard input, without their ends; only a newline ends a line.
+
+    A line that is not UTF-8 is an error, or with ``errors="replace"`` has U+FFFD in place of each bad byte.
+    """
     if path is None:
-        yield from _decode(sys.stdin.buffer, "standard input")
+        yield from _decode(_standard_input(), "standard input", errors)
         return
-    try:
-        file = path.open("rb")
-    except OSError as error:
-        raise DataError(f"{path} cannot be read: {error.strerror}") from None
-    with file:
-        yield from _decode(file, str(path))
+    with _reading(path) as file:
+        yield from _decode(file, str(path), errors)
+
+
+def count_lines(path: Path) -> int:
+    """How many lines ``read_lines`` will give; not for a pipe, which can be read only once."""
+    newlines, last = 0, b"\n"
+    with _reading(path) as file:
+        while chunk := file.read(CHUNK):
+            newlines, last = newlines + chunk.count(b"\n"), chunk[-1:]
+    return newlines + (last != b"\n")
 
 
 @contextmanager
@@ -52,10 +64,30 @@ def _opened(path: Path) -> Iterator[TextIO]:
         yield file
 
 
-def _decode(stream: BinaryIO, name: str) -> Iterator[str]:
+def _reading(path: Path) -> BinaryIO:
+    try:
+        return path.open("rb")
+    except OSError as error:
+        raise DataError(f"{path} cannot be read: {error.strerror}") from None
+
+
+def _standard_input() -> BinaryIO:
+    """Standard input with a buffer of its own.
+
+    Python closes that of ``sys.stdin`` when it exits, and aborts if a thread still waits for a line there.
+    """
+    if sys.stdin is None:
+        raise DataError("standard input is closed; name a file to read")
+    try:
+        return os.fdopen(sys.stdin.fileno(), "rb", closefd=False)
+    except OSError:  # somebody put another stream in its place
+        return sys.stdin.buffer
+
+
+def _decode(stream: BinaryIO, name: str, errors: Errors) -> Iterator[str]:
     for number, line in enumerate(stream, start=1):
         try:
-            text = line.decode("utf-8-sig" if number == 1 else "utf-8")
+            text = line.decode("utf-8-sig" if number == 1 else "utf-8", errors)
         except UnicodeDecodeError:
             raise DataError(f"line {number} of {name} is not UTF-8") from None
         yield text.removesuffix("\n").removesuffix("\r")

@@ -8,21 +8,26 @@ from contextlib import contextmanager
 import click
 
 
+def show(text: str, *, ends_line: bool = True) -> None:
+    """Write to standard error if somebody sees it."""
+    if sys.stderr.isatty():
+        click.echo(text, nl=ends_line, err=True)
+
+
 @contextmanager
 def stages() -> Iterator[Callable[[str], None]]:
     """Give a function to name each stage of a job; a terminal shows it with the time it took."""
     current, started = "", time.perf_counter()
 
     def close(mark: str) -> None:
-        if current and sys.stderr.isatty():
-            click.echo(f"\r{mark} {current} ({time.perf_counter() - started:.1f} s)", err=True)
+        if current:
+            show(f"\r{mark} {current} ({time.perf_counter() - started:.1f} s)")
 
     def say(stage: str) -> None:
         nonlocal current, started
         close("✓")
         current, started = stage, time.perf_counter()
-        if sys.stderr.isatty():
-            click.echo(f"… {stage}", nl=False, err=True)
+        show(f"… {stage}", ends_line=False)
 
     try:
         yield say

@@ -1,0 +1,103 @@
+"""Split a text into its sentences, in any script; needs nothing.
+
+A mark that says nothing else ends a sentence wherever it stands: 。 । ؟ and their like. The marks . ! ? … do so before
+a space, unless what follows begins with a small letter, and the full stop unless it belongs to the word before it. When
+in doubt the sentence goes on: two sentences in one piece harm a translation less than half a sentence does.
+"""
+
+import re
+from collections.abc import Iterator
+from itertools import pairwise
+
+from seq2edge.abbreviations import ABBREVIATIONS, AFTER_ORDINALS, BEFORE_NUMBERS, BEGINNERS
+from seq2edge.scripts import CLOSING, HAN_AND_KANA, OPENING
+
+# Unicode's Sentence_Terminal, as far as it needs no space behind it.
+FINAL = (
+    "。｡！？"  # Chinese and Japanese
+    "।॥"  # the languages of India
+    "\u061d-\u061f\u06d4"  # Arabic, Persian, Urdu
+    "։።፧፨။។៕"  # Armenian, Ethiopic, Myanmar, Khmer
+    "\u0700-\u0702\u07f9\u166e\u1803\u1809\u1944\u1945\u1aa8-\u1aab\u1b5a\u1b5b\u1b5e\u1b5f\u1c3b\u1c3c\u1c7e\u1c7f"
+    "\u2e2e\u2e3c\ua4ff\ua60e\ua60f\ua6f3\ua6f7\ua876\ua877\ua8ce\ua8cf\ua92f\ua9c8\ua9c9\uaa5d-\uaa5f\uaaf0\uaaf1\uabeb"
+)
+DOUBTFUL = ".!?…‥‼‽⁇⁈⁉．"
+GREEK_QUESTION = r"(?<=[\u0370-\u03ff\u1f00-\u1fff])[;\u037e]"
+
+_ENDS = re.compile(rf"((?:[{FINAL}{DOUBTFUL}]|{GREEK_QUESTION})+)((?:[{CLOSING}]|\[\d{{1,3}}\]|\s»(?=\s|$))*)")
+_FINAL = re.compile(f"[{FINAL}]")
+_SPOKEN_ON = re.compile("[\u3041-\u309f,;:、，；：]")  # 「はい。」と言った
+_FIRST_LETTER = re.compile(rf"\s+[{OPENING}\s]{{0,8}}(\w)")
+_UNSPACED_QUESTION = re.compile(f"[{HAN_AND_KANA}]")
+_INITIAL = re.compile(r"(?:.*[.\-–’'])?[^\W\d_]")
+_DOTTED = re.compile(r"(?:[^\W\d_]{1,2}\.)+[^\W\d_]{1,2}")
+_NUMBERING = re.compile(r"(?:\d{1,3}(?:\.\d{1,3})*|[IVXLC]+)")
+_NEXT_WORD = re.compile(r"\s+(\w+)(\.?)")
+_WORD_BEFORE = 24  # characters; no abbreviation is longer
+
+
+def split_sentences(text: str) -> list[str]:
+    """The sentences of a text in order, without the spaces around them; a line's end also ends a sentence."""
+    found = (line[start:end].strip() for line in text.splitlines() for start, end in pairwise(_cuts(line)))
+    return [sentence for sentence in found if sentence]
+
+
+def _cuts(line: str) -> list[int]:
+    """Where the sentences of a line begin and end; marks without a word go with a neighbour."""
+    cuts = [0, *_ends(line), len(line)]
+    says = [any(map(str.isalnum, line[start:end])) for start, end in pairwise(cuts)]
+    if True not in says:
+        return [0, len(line)]
+    first = says.index(True) + 1
+    return [0, *(cuts[place] for place in range(first, len(says)) if says[place]), len(line)]
+
+
+def _ends(line: str) -> Iterator[int]:
+    start = 0
+    for match in _ENDS.finditer(line):
+        if match.end() < len(line) and _is_end(line, start, match):
+            yield match.end()
+            start = match.end()
+
+
+def _is_end(line: str, start: int, match: re.Match[str]) -> bool:
+    """Whether a sentence that began at ``start`` ends with some marks."""
+    marks, closing = match.groups()
+    if _FINAL.search(marks):
+        return not (closing and _SPOKEN_ON.match(line, match.end()))
+    if not line[match.end()].isspace():
+        return marks[-1] in "!?" and _UNSPACED_QUESTION.match(line, match.end()) is not None
+    first = _FIRST_LETTER.match(line, match.end())
+    if first and _is_small(first[1]):
+        return False
+    return marks != "." or bool(closing) or not _belongs_to_word(line, start, match.start(), first[1] if first else "")
+
+
+def _belongs_to_word(line: str, start: int, stop: int, following: str) -> bool:
+    """Whether the full stop at ``stop`` is that of an abbreviation, an initial or a number."""
+    before = line[max(start, stop - _WORD_BEFORE) : stop].split()
+    word = re.sub(f"^[{OPENING}]+", "", before[-1]) if before else ""
+    found = _NEXT_WORD.match(line, stop + 1)
+    after, dot = found.groups() if found else ("", "")
+    if following.isdigit() and (word in BEFORE_NUMBERS or _is_short_number(word)):
+        return True
+    if _NUMBERING.fullmatch(word) and len(before) == 1 and stop - start <= _WORD_BEFORE:  # 2. Wash your hands
+        return True
+    if _is_short_number(word):
+        return after in AFTER_ORDINALS
+    if word in ABBREVIATIONS or re.split("[-–]", word)[-1] in ABBREVIATIONS:
+        return not (len(before) > 1 and before[-2].isdigit())  # в 1990 г. Он
+    if _DOTTED.fullmatch(word):
+        return after not in BEGINNERS
+    if _INITIAL.fullmatch(word):
+        return word[-1].isupper() or (dot == "." and (len(after) == 1 or after == "Chr"))  # z. B. or v. Chr.
+    return False
+
+
+def _is_short_number(word: str) -> bool:
+    return word.isdigit() and len(word) <= 2
+
+
+def _is_small(letter: str) -> bool:
+    """Georgian has small letters in Unicode's eyes, but writes sentences without capitals."""
+    return letter.islower() and not "\u10d0" <= letter <= "\u10ff"
