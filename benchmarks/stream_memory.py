@@ -32,7 +32,8 @@ def main(sentences: Path, lines: int, workers: int) -> None:
             if done % (lines // 20) == 0:
                 seconds = time.perf_counter() - began
                 print(
-                    f"{done:>9,} lines  {tokens:>11,} tokens  {seconds:7.0f} s  {resident_megabytes():6.1f} MB", flush=True
+                    f"{done:>9,} lines  {tokens:>11,} tokens  {seconds:7.0f} s  {resident_megabytes():6.1f} MB",
+                    flush=True,
                 )
 
 

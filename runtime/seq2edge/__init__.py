@@ -5,21 +5,41 @@
 >>> translator.translate(["Good morning."])[0].text
 """
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from seq2edge.errors import Seq2EdgeError
 
 if TYPE_CHECKING:
-    from seq2edge.translator import Translation, Translator
+    from seq2edge.generation import GenerationOptions
+    from seq2edge.text_options import TextOptions
+    from seq2edge.translation import Score, Summary, Translation
+    from seq2edge.translator import Translator
 
 __version__ = "0.1.0"
-__all__ = ["Seq2EdgeError", "Translation", "Translator", "__version__"]
+__all__ = [
+    "GenerationOptions",
+    "Score",
+    "Seq2EdgeError",
+    "Summary",
+    "TextOptions",
+    "Translation",
+    "Translator",
+    "__version__",
+]
+
+HOMES = {
+    "GenerationOptions": "generation",
+    "Score": "translation",
+    "Summary": "translation",
+    "TextOptions": "text_options",
+    "Translation": "translation",
+    "Translator": "translator",
+}
 
 
 def __getattr__(name: str) -> Any:
-    """Load the translator when it is first named, so that the command line answers at once."""
-    if name in ("Translation", "Translator"):
-        from seq2edge import translator
-
-        return getattr(translator, name)
-    raise AttributeError(f"module 'seq2edge' has no attribute {name!r}")
+    """Load a class when it is first named, so that the command line answers at once."""
+    if name not in HOMES:
+        raise AttributeError(f"module 'seq2edge' has no attribute {name!r}")
+    return getattr(import_module(f"seq2edge.{HOMES[name]}"), name)

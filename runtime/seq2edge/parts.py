@@ -23,7 +23,7 @@ class Part:
 def make_parts(texts: Sequence[str], tokenizer: Tokenizer, *, longest: int, long: Long) -> list[Part]:
     """The parts of all texts in order; one that says nothing has none."""
     encoded = tokenizer.encode_or_nothing(texts)
-    parts = []
+    parts: list[Part] = []
     for number, (text, ids) in enumerate(zip(texts, encoded, strict=True)):
         if len(ids) > longest and long == "split":
             parts += _split(number, text, tokenizer, longest)
@@ -37,9 +37,7 @@ def make_parts(texts: Sequence[str], tokenizer: Tokenizer, *, longest: int, long
 def _whole(number: int, text: str, ids: list[int], tokenizer: Tokenizer, longest: int) -> Part:
     unknown = tokenizer.unknown_characters(text, ids)
     if len(ids) > longest:
-        return Part(
-            number=number, text=text, ids=tokenizer.frame.cut(ids, longest), unknown=unknown, truncated=True
-        )
+        return Part(number=number, text=text, ids=tokenizer.frame.cut(ids, longest), unknown=unknown, truncated=True)
     return Part(number=number, text=text, ids=ids, unknown=unknown)
 
 

@@ -41,7 +41,9 @@ def open_session(path: Path, *, threads: int, device: Device = "cpu") -> "Infere
         release = onnxruntime.__version__
         raise BundleError(f"{path} cannot be loaded by onnxruntime {release} ({_first_line(error)})") from None
     if provider not in session.get_providers():  # onnxruntime falls back to the CPU
-        raise UsageError(f"the device {device!r} was asked for, but onnxruntime could not use it: is its driver installed?")
+        raise UsageError(
+            f"the device {device!r} was asked for, but onnxruntime cannot use it; is its driver installed?"
+        )
     return session
 
 
@@ -50,7 +52,7 @@ def _provider(device: Device, available: list[str]) -> str:
         raise UsageError(f"there is no device {device!r}; there is {', '.join(PROVIDERS)}")
     provider = PROVIDERS[device]
     if provider not in available:
-        raise UsageError(f"the device {device!r} needs an onnxruntime with {provider}: pip install 'seq2edge[{device}]'")
+        raise UsageError(f"the device {device!r} needs onnxruntime's {provider}: run  pip install 'seq2edge[{device}]'")
     return provider
 
 

@@ -13,13 +13,13 @@ WIDTH = 80  # columns of a terminal that does not say
 
 
 @contextmanager
-def status(total: int | None, *, done: int = 0) -> Iterator[Callable[[int, int], None]]:
+def status(total: int | None) -> Iterator[Callable[[int, int], None]]:
     """Give a function to say how many lines are done, and how many tokens this run has made, both in all.
 
-    ``done`` of the ``total`` lines were done by an earlier run. Only a terminal shows it, and not when all is over.
-    Nothing else should be written to that terminal meanwhile.
+    Its first call, before any token was made, says how many lines an earlier run has done. Only a terminal shows it,
+    and not when all is over. Nothing else should be written to that terminal meanwhile.
     """
-    started = time.monotonic()
+    started, done = time.monotonic(), 0
     shown, width = float("-inf"), 0
 
     def put(text: str) -> None:
@@ -28,7 +28,9 @@ def status(total: int | None, *, done: int = 0) -> Iterator[Callable[[int, int],
         width = len(text)
 
     def update(lines: int, tokens: int) -> None:
-        nonlocal shown
+        nonlocal shown, done
+        if tokens == 0:
+            done = lines
         now = time.monotonic()
         if now - shown >= PAUSE:
             shown = now

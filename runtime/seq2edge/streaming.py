@@ -31,5 +31,3 @@ class TextStream(Iterator[str]):
             self.translation = stop.value
         if self.translation is not None and len(self.translation.text) > len(sent):
             yield self.translation.text[len(sent) :]
-
-

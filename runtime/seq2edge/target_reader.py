@@ -1,4 +1,4 @@
-"""Read given targets beside their sources: how likely they are and where the decoder looks; needs numpy, onnxruntime."""
+"""Read given targets beside their sources: how likely they are, where the decoder looks; needs onnxruntime."""
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
@@ -45,9 +45,9 @@ class TargetReader:
         if self.scorer is None:
             raise BundleError("this bundle cannot show attention: it has no scorer graph, as its module gives none")
         pairs = [(part.ids, one.tokens) for part, several in zip(parts, ranked, strict=True) for one in several]
-        found = iter(self._in_batches(pairs, self._in_one_pass, workers))
+        found = (average(one.attention, heads) for one in self._in_batches(pairs, self._in_one_pass, workers))
         return [
-            [replace(one, attention=self._attention(part, one, average(next(found).attention, heads))) for one in several]
+            [replace(one, attention=self._attention(part, one, next(found))) for one in several]
             for part, several in zip(parts, ranked, strict=True)
         ]
 

@@ -12,7 +12,9 @@ Long = Literal["split", "error", "truncate"]
 class TextOptions:
     """What is not the model's business: with ``GenerationOptions``, all that a translation can be asked for."""
 
-    long: Long = setting("split", "text with more tokens than the model reads: split at sentence ends, refuse or cut it")
+    long: Long = setting(
+        "split", "text with more tokens than the model reads: split at sentence ends, an error, or cut"
+    )
     attention: str = setting(
         "", "where each token looked: 'all' heads on average, or some of them as in '2' (a layer) or '1.3,2.5' (heads)"
     )

@@ -15,9 +15,10 @@ from seq2edge.bundle import EMBEDDED, load_bundle
 from seq2edge.cpus import allowed_cpus
 from seq2edge.decoding import Sentence, decode_sentences
 from seq2edge.errors import TextTooLongError, UsageError
-from seq2edge.file_translation import Errors, in_groups, translate_file
+from seq2edge.file_translation import in_groups, translate_file
 from seq2edge.fitting import join
 from seq2edge.formats import Format
+from seq2edge.lines import Errors
 from seq2edge.onnx_engine import OnnxEngine
 from seq2edge.parts import Part, make_parts
 from seq2edge.search import Growing, Hook, Hypothesis, prefix_block

@@ -59,7 +59,7 @@ class TestFormats:
 
     def test_an_alignment_stands_behind_the_text(self) -> None:
         done = command("translate", "--alignment", "I have a dog.")
-        text, alignment = done.stdout.decode().strip().split(" ||| ")
+        _, alignment = done.stdout.decode().strip().split(" ||| ")
         assert all("-" in pair for pair in alignment.split())
 
 
@@ -160,7 +160,7 @@ def test_a_terminal_sees_how_far_it_is(tmp_path: Path) -> None:
             pass
     os.close(ours)
     assert running.returncode == 0, seen
-    assert "/ 3,000 lines".encode() in seen
+    assert b"/ 3,000 lines" in seen
     assert b"tokens/s" in seen
 
 

@@ -50,7 +50,9 @@ def test_results_carry_the_log_probability_of_every_token(translator: Translator
 class TestLongText:
     def test_it_is_split_at_sentence_ends_and_joined_again(self, translator: Translator) -> None:
         [result] = translator.translate([PARAGRAPH], num_beams=1)
-        dog, station = (one.text for one in translator.translate(["I have a dog.", "Where is the station?"], num_beams=1))
+        dog, station = (
+            one.text for one in translator.translate(["I have a dog.", "Where is the station?"], num_beams=1)
+        )
         assert result.text == " ".join([dog] * 40 + [station] * 40)
         assert result.parts == 80
         assert any("split into 80 parts" in note for note in result.notes)
@@ -137,7 +139,9 @@ class TestHook:
 
 
 class TestStream:
-    @pytest.mark.parametrize("options", [{"num_beams": 1}, {"num_beams": 4}, {"do_sample": True, "seed": 3, "num_beams": 1}])
+    @pytest.mark.parametrize(
+        "options", [{"num_beams": 1}, {"num_beams": 4}, {"do_sample": True, "seed": 3, "num_beams": 1}]
+    )
     def test_the_pieces_make_the_translation(self, translator: Translator, options: dict[str, int]) -> None:
         for text in [*SENTENCES[::20], PARAGRAPH[:900], "", "☃"]:
             stream = translator.stream(text, **options)
@@ -203,7 +207,7 @@ class TestAttention:
         [result] = translator.translate(["I have a dog."], attention="all")
         assert result.attention is not None
         assert max(i for i, _ in result.attention.alignment) < len(result.attention.source) - 1
-        assert [j for j in sorted(j for _, j in result.attention.alignment)] == list(range(len(result.tokens) - 1))
+        assert sorted(j for _, j in result.attention.alignment) == list(range(len(result.tokens) - 1))
 
     def test_heads_can_be_chosen_and_average_to_the_layer(self, translator: Translator) -> None:
         [all_heads] = translator.translate(["I have a dog."], attention="2")
@@ -237,7 +241,7 @@ class TestManyAtOnce:
 
         def endless() -> Iterator[str]:
             nonlocal taken
-            for taken in itertools.count(1):  # noqa: B020
+            for taken in itertools.count(1):
                 yield f"I have {taken} dogs."
 
         for _ in itertools.islice(translator.translate_iter(endless(), at_once=4, num_beams=1), 10):

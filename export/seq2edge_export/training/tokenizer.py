@@ -20,8 +20,8 @@ import sentencepiece
 
 from seq2edge.errors import DataError, UsageError
 from seq2edge.tokenizer import Tokenizer
-from seq2edge.vocabularies import SentencePieces
 from seq2edge.tokens import SpecialTokens
+from seq2edge.vocabularies import SentencePieces
 from seq2edge_export.training.pairs import Pairs
 from seq2edge_export.training.settings import TokenizerSettings
 

@@ -1,13 +1,18 @@
 """``seq2edge score``: how likely the model finds given translations."""
 
 import json
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from seq2edge.command_options import Names
+
+if TYPE_CHECKING:
+    from seq2edge.translation import Score
+    from seq2edge.translator import Translator
 
 PAIRS_AT_ONCE = 1024
 
@@ -33,23 +38,29 @@ def command(
 ) -> None:
     """Give the log-probability of each translation in lines of  source<TAB>target  in UTF-8."""
     from seq2edge.cpus import share_cpus
-    from seq2edge.errors import TextTooLongError
     from seq2edge.file_translation import in_groups
     from seq2edge.lines import read_lines, written_lines
     from seq2edge.translator import Translator
 
     workers, threads = share_cpus(workers, threads, many=True)
-    with Translator(model, device=device, threads=threads, workers=workers) as translator, written_lines(target) as write:
-        done = 0
-        for lines in in_groups(read_lines(source, errors=errors), PAIRS_AT_ONCE):
-            pairs = [_pair(number, line) for number, line in enumerate(lines, start=done + 1)]
-            try:
-                scores = translator.score([pair[0] for pair in pairs], [pair[1] for pair in pairs])
-            except TextTooLongError as error:
-                raise error.behind(done) from None
-            for one in scores:
-                write(f"{one.score:.4f}" if form == "text" else json.dumps(asdict(one)))
-            done += len(lines)
+    groups = in_groups(read_lines(source, errors=errors), PAIRS_AT_ONCE)
+    translator = Translator(model, device=device, threads=threads, workers=workers)
+    with translator, written_lines(target) as write:
+        for one in _scores(translator, groups):
+            write(f"{one.score:.4f}" if form == "text" else json.dumps(asdict(one)))
+
+
+def _scores(translator: "Translator", groups: Iterable[list[str]]) -> Iterator["Score"]:
+    from seq2edge.errors import TextTooLongError
+
+    done = 0
+    for lines in groups:
+        sources, targets = zip(*(_pair(number, line) for number, line in enumerate(lines, start=done + 1)), strict=True)
+        try:
+            yield from translator.score(sources, targets)
+        except TextTooLongError as error:
+            raise error.behind(done) from None
+        done += len(lines)
 
 
 def _pair(number: int, line: str) -> tuple[str, str]:

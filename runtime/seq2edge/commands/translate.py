@@ -159,6 +159,7 @@ def _groups(task: Task) -> Iterator[list[str]]:
 
 def _draw(picture: Path, text: str, translation: "Translation") -> None:
     from seq2edge.attention_plot import draw_attention
+    from seq2edge.fonts import font_advice
 
     if translation.attention is None:
         click.echo("Warning: there is nothing to draw, as the text says nothing", err=True)
@@ -166,7 +167,7 @@ def _draw(picture: Path, text: str, translation: "Translation") -> None:
     attention = translation.attention
     missing = draw_attention(attention.weights, attention.source, attention.target, picture)
     if missing:
-        click.echo(f"Warning: no installed font has {' '.join(missing)}, which stand as numbers", err=True)
+        click.echo(f"Warning: {font_advice(missing)}", err=True)
 
 
 def _n_best(count: int, translator: "Translator", options: dict[str, Any]) -> dict[str, Any]:
