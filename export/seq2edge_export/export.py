@@ -20,6 +20,7 @@ from seq2edge_export.target import check_target
 from seq2edge_export.trace import OPSET, trace_decoder, trace_encoder
 from seq2edge_export.verify.verify import verify
 from seq2edge_graphs.manifest import describe_files, write_manifest
+from seq2edge_graphs.split import part_giving
 from seq2edge_graphs.store import store_fp16, store_int8
 from seq2edge_graphs.strip import strip
 from seq2edge_graphs.weights import save_sharing_weights
@@ -91,11 +92,12 @@ def _write_graphs(
     say("tracing the decoder")
     decoder = trace_decoder(modules, dialect)
     say(f"writing the weights in {precision}")
-    graphs = {folder / names.ENCODER: encoder, folder / names.DECODER: decoder}
+    parts = {name: part_giving(decoder, outputs) for name, outputs in modules.outputs.items()}
+    graphs = {names.ENCODER: encoder, **parts}
     for model in graphs.values():
         strip(model)
         STORES[precision](model)
-    save_sharing_weights(graphs, folder / names.WEIGHTS)
+    save_sharing_weights({folder / name: model for name, model in graphs.items()}, folder / names.WEIGHTS)
 
 
 def _manifest(original: Original, precision: Precision, dialect: Dialect, files: dict[str, FileEntry]) -> Manifest:

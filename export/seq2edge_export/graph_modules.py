@@ -1,4 +1,4 @@
-"""The two modules that become the two graphs, and what their states look like; needs torch."""
+"""The modules that become the graphs, and what their states look like; needs torch."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from seq2edge import names
-from seq2edge_export.model import KeysValues, Transformer
+from seq2edge_export.model import Decoded, KeysValues, Transformer
 
 Axes = tuple[str | int, ...]  # a name where the size changes from call to call
 
@@ -32,16 +32,22 @@ class GraphModules:
 
     encoder(source (B, S), source_mask (B, S)) -> cross states, each of B rows
     decoder(target (B, K, T), rows (B, K), source_mask, cross, past) -> logits (B, K, V) and the present states
+
+    The watched decoder gives behind these the logits of every new position (B, K, T, V) and the cross-attention weights
+    (B, L, H, K * T, S). It is traced in the decoder's place and split, so that scoring costs no second trace.
     """
 
     encoder: nn.Module
     decoder: nn.Module
     cross: tuple[State, ...]
     past: tuple[State, ...]
+    watched: nn.Module | None = None  # None: a module of its own kind, which shows no attention
 
     @property
-    def present(self) -> list[str]:
-        return [names.present_of(state.name) for state in self.past]
+    def outputs(self) -> dict[str, list[str]]:
+        """What each graph gives that is a part of the traced decoder, in the order of the trace."""
+        parts = {names.DECODER: [names.LOGITS, *(names.present_of(state.name) for state in self.past)]}
+        return parts if self.watched is None else {**parts, names.SCORER: [names.ALL_LOGITS, names.ATTENTION]}
 
 
 class TransformerEncoder(nn.Module):
@@ -65,11 +71,39 @@ class TransformerDecoder(nn.Module):
     def forward(
         self, target: Tensor, rows: Tensor, source_mask: Tensor, cross: list[Tensor], past: list[Tensor]
     ) -> list[Tensor]:
+        return self._last(target, self._decode(target, rows, source_mask, cross, past, watch=None))
+
+    def _decode(
+        self,
+        target: Tensor,
+        rows: Tensor,
+        source_mask: Tensor,
+        cross: list[Tensor],
+        past: list[Tensor],
+        *,
+        watch: list[Tensor] | None,
+    ) -> Decoded:
         chosen = rows.flatten()  # (R,): B sentences with K rows each
         selected = [tensor.index_select(0, chosen) for tensor in past]  # (R, H, P, d)
-        decoded = self.model.decode(target.flatten(0, 1), _paired(cross), source_mask, _paired(selected))
+        return self.model.decode(target.flatten(0, 1), _paired(cross), source_mask, _paired(selected), watch=watch)
+
+    def _last(self, target: Tensor, decoded: Decoded) -> list[Tensor]:
         logits = self.model.output(decoded.states[:, -1]).unflatten(0, target.shape[:2])  # (B, K, V)
         return [logits, *_flat(decoded.present)]
+
+
+class WatchedTransformerDecoder(TransformerDecoder):
+    """The same with the logits of every new position and where each looked, which only the traced graph needs."""
+
+    def forward(
+        self, target: Tensor, rows: Tensor, source_mask: Tensor, cross: list[Tensor], past: list[Tensor]
+    ) -> list[Tensor]:
+        watch: list[Tensor] = []  # (B, H, K * T, S) a layer
+        decoded = self._decode(target, rows, source_mask, cross, past, watch=watch)
+        positions = decoded.states.flatten(0, 1)  # (R * T, D): of two axes, so that the output weight has one layout
+        all_logits = self.model.output(positions).unflatten(0, target.shape)  # (B, K, T, V)
+        last = self._last(target, decoded)  # after the others: values are named by the last call of a module
+        return [*last, all_logits, torch.stack(watch, dim=1)]
 
 
 def transformer_graphs(model: Transformer) -> GraphModules:
@@ -82,6 +116,7 @@ def transformer_graphs(model: Transformer) -> GraphModules:
         TransformerDecoder(model),
         tuple(State(name, cross) for name in names.cross(shape.decoder_layers)),
         tuple(State(name, past) for name in names.past(shape.decoder_layers)),
+        WatchedTransformerDecoder(model),
     )
 
 

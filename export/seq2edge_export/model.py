@@ -55,13 +55,18 @@ class Attention(nn.Module):
         """Let ``states`` look at ``seen`` where ``mask`` is true; ``watch`` collects how much they look at each."""
         queries = self.query(states) * self.scale  # (B, T, D)
         if fused.wanted():
+            if watch is not None:  # beside the operator, which on a CPU shows its scores but not its weights
+                watch.append(self._weights(queries, seen.keys, mask))
             return self.output(fused.attention(queries, seen.keys, seen.values, mask, heads=self.heads))
-        scores = self._split(queries) @ seen.keys.transpose(2, 3)  # (B, H, T, S)
-        weights = scores.masked_fill(~mask, torch.finfo(scores.dtype).min).softmax(dim=-1)  # (B, H, T, S)
+        weights = self._weights(queries, seen.keys, mask)  # (B, H, T, S)
         if watch is not None:
             watch.append(weights)
         mixed = (weights @ seen.values).transpose(1, 2).flatten(2)  # (B, T, D)
         return self.output(mixed)
+
+    def _weights(self, queries: Tensor, keys: Tensor, mask: Tensor) -> Tensor:
+        scores = self._split(queries) @ keys.transpose(2, 3)  # (B, H, T, S)
+        return scores.masked_fill(~mask, torch.finfo(scores.dtype).min).softmax(dim=-1)
 
     def _split(self, states: Tensor) -> Tensor:
         return states.unflatten(2, (self.heads, -1)).transpose(1, 2)  # (B, H, T, d)

@@ -1,4 +1,4 @@
-"""Trace two modules into an encoder graph and a decoder graph; needs torch and onnxscript."""
+"""Trace modules into an encoder graph and a decoder graph; needs torch and onnxscript."""
 
 import logging
 import warnings
@@ -46,14 +46,15 @@ def trace_encoder(graphs: GraphModules, dialect: Dialect) -> ir.Model:
 
 
 def trace_decoder(graphs: GraphModules, dialect: Dialect) -> ir.Model:
+    """The decoder with all that any graph wants of it; its parts are taken from it afterwards."""
     inputs = (TARGET, ROWS, SOURCE_MASK)
     states = (graphs.cross, graphs.past)
     return _export(
-        graphs.decoder,
+        graphs.watched or graphs.decoder,
         dialect,
         (*(state.zeros(EXAMPLE) for state in inputs), *([s.zeros(EXAMPLE) for s in group] for group in states)),
         inputs=[state.name for state in (*inputs, *graphs.cross, *graphs.past)],
-        outputs=[names.LOGITS, *graphs.present],
+        outputs=[name for part in graphs.outputs.values() for name in part],
         dynamic=(*map(_changing, inputs), *([_changing(state) for state in group] for group in states)),
     )
 

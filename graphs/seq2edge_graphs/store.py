@@ -73,12 +73,13 @@ def _add_constant(model: ir.Model, of: ir.Value, suffix: str, content: np.ndarra
 
 
 def _widen(model: ir.Model, value: ir.Value, narrow: ir.Value, *, scale: ir.Value | None) -> None:
-    """Let all users of ``value`` read the narrow constant, cast and scaled."""
+    """Let all users of ``value`` read the narrow constant, cast and scaled; the result takes over its name."""
     nodes = [ir.node("Cast", [narrow], attributes={"to": ir.DataType.FLOAT.value})]
     if scale is not None:
+        nodes[0].outputs[0].name = f"{value.name}.unscaled"
         nodes.append(ir.node("Mul", [nodes[-1].outputs[0], scale]))
     wide = nodes[-1].outputs[0]
-    wide.shape, wide.type = value.shape, value.type
+    wide.name, wide.shape, wide.type = value.name, value.shape, value.type
     for user, place in tuple(value.uses()):
         user.replace_input_with(place, wide)
     del model.graph.initializers[str(value.name)]

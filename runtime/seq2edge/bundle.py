@@ -67,7 +67,7 @@ class Manifest:
     parity: Parity | None  # null: nobody has compared it with the original
 
     def __post_init__(self) -> None:
-        wanted = {names.ENCODER, names.DECODER, names.WEIGHTS, *self.tokenizer.files}
+        wanted = {names.ENCODER, names.DECODER, names.WEIGHTS, *self.tokenizer.files}  # a scorer is optional
         missing = sorted(wanted - self.files.keys())
         if missing:
             raise ValueError(f"files does not name {', '.join(missing)}")

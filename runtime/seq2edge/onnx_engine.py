@@ -1,10 +1,10 @@
-"""The two graphs of a bundle as an engine; needs numpy and onnxruntime.
+"""The encoder and the decoder of a bundle as an engine; needs numpy and onnxruntime.
 
 The graphs say themselves what the cache looks like: the encoder's outputs are the cross states, and the decoder's
 inputs that begin with ``past`` are the cache, in the order of its outputs behind the logits.
 """
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,23 +32,19 @@ class OnnxEngine:
         self.threads, self.device = threads, device
         self.encoder = open_session(bundle.folder / names.ENCODER, threads=threads, device=device)
         self.decoder = open_session(bundle.folder / names.DECODER, threads=threads, device=device)
-        self.cross_names = [output.name for output in self.encoder.get_outputs()]
 
     def start(self, sources: list[list[int]]) -> "OnnxStep":
         """Encode some sentences and give the step that decodes them."""
-        source, mask = pad_sources(sources, self.pad)
-        states = run(self.encoder, {names.SOURCE: source, names.SOURCE_MASK: mask})
-        return OnnxStep(self.decoder, mask, dict(zip(self.cross_names, states, strict=True)))
+        return OnnxStep(self.decoder, encode(self.encoder, sources, pad=self.pad))
 
 
 class OnnxStep:
     """Decode one step; keeps the cache, and drops the sentences that the search has dropped."""
 
-    def __init__(self, decoder: "InferenceSession", mask: NDArray[np.bool_], cross: dict[str, Scores]) -> None:
+    def __init__(self, decoder: "InferenceSession", source: dict[str, NDArray[Any]]) -> None:
         self.decoder = decoder
-        self.source = {names.SOURCE_MASK: mask, **cross}  # one row a sentence
-        inputs = [entry for entry in decoder.get_inputs() if names.is_past(entry.name)]
-        self.past = {entry.name: _empty(entry, rows=len(mask)) for entry in inputs}
+        self.source = source  # one row a sentence
+        self.past = empty_past(decoder, rows=len(source[names.SOURCE_MASK]))
         self.rows_per_sentence = 1
 
     def __call__(self, tokens: Ids, rows: Ids) -> Scores:  # (B, K, T), (B, K)
@@ -64,6 +60,20 @@ class OnnxStep:
             self.source = {name: states[kept] for name, states in self.source.items()}
 
 
+def encode(encoder: "InferenceSession", sources: list[list[int]], *, pad: int) -> dict[str, NDArray[Any]]:
+    """What a decoder graph reads of the sentences: the mask of their tokens and the cross states, by input."""
+    source, mask = pad_sources(sources, pad)
+    states = run(encoder, {names.SOURCE: source, names.SOURCE_MASK: mask})
+    cross = [output.name for output in encoder.get_outputs()]
+    return {names.SOURCE_MASK: mask, **dict(zip(cross, states, strict=True))}
+
+
+def empty_past(decoder: "InferenceSession", *, rows: int) -> dict[str, Scores]:
+    """A cache of no tokens, by input."""
+    inputs = [entry for entry in decoder.get_inputs() if names.is_past(entry.name)]
+    return {entry.name: _empty(entry, rows=rows) for entry in inputs}
+
+
 def pad_sources(sources: list[list[int]], pad: int) -> tuple[Ids, NDArray[np.bool_]]:
     """Sentences of different lengths as one array, and a mask that is true where there is a token."""
     lengths = np.array([len(source) for source in sources])
@@ -74,7 +84,6 @@ def pad_sources(sources: list[list[int]], pad: int) -> tuple[Ids, NDArray[np.boo
 
 
 def _empty(past: "NodeArg", *, rows: int) -> Scores:
-    """A cache of no tokens."""
     sizes = {names.PAST_ROWS: rows, names.PAST_LENGTH: 0}
     shape = [sizes[size] if isinstance(size, str) else size for size in past.shape]
     return np.zeros(shape, TYPES[past.type])

@@ -10,6 +10,7 @@ import sys
 import time
 from pathlib import Path
 
+import numpy as np
 import onnx
 import onnx_ir as ir
 import pytest
@@ -20,9 +21,14 @@ from tiny_checkpoint import TINY
 from seq2edge import Translator, names
 from seq2edge.bundle import Precision, load_bundle
 from seq2edge.errors import BundleError, CheckpointError, ParityError, UsageError
+from seq2edge.forcing import forced_log_probabilities
+from seq2edge.scorer import open_scorer
 from seq2edge_export.export import export_bundle
 from seq2edge_export.model import Transformer
+from seq2edge_export.training.tokenizer import TOKENS
 from seq2edge_graphs.weights import ALIGNMENT, INLINE_BYTES
+
+GRAPHS = (names.ENCODER, names.DECODER, names.SCORER)
 
 
 def command(*arguments: object) -> subprocess.CompletedProcess[str]:
@@ -50,26 +56,26 @@ def test_the_same_checkpoint_gives_the_same_bytes(made, tmp_path: Path) -> None:
         assert path.read_bytes() == (again / path.name).read_bytes(), path.name
 
 
-def test_every_tensor_is_on_disk_once(made) -> None:
+def test_every_tensor_is_on_disk_once(bundle: Path) -> None:
     """The weights file holds each parameter and the position table one time; what stays in the graphs is small."""
-    folder = made.bundles["ort"]
     sizes = [4 * parameter.numel() for parameter in Transformer(TINY).parameters()]
     large = [size for size in sizes if size >= INLINE_BYTES]
     expected = sum(large) + 4 * TINY.max_positions * TINY.width
-    assert expected <= (folder / names.WEIGHTS).stat().st_size <= expected + ALIGNMENT * len(large)
-    for name in (names.ENCODER, names.DECODER):
-        assert (folder / name).stat().st_size < 60_000
+    assert expected <= (bundle / names.WEIGHTS).stat().st_size <= expected + ALIGNMENT * len(large)
+    for name in GRAPHS:
+        assert (bundle / name).stat().st_size < 60_000
 
 
-def test_the_weights_have_the_names_of_the_parameters(made) -> None:
-    model = onnx.load(made.bundles["ort"] / names.DECODER, load_external_data=False)
+@pytest.mark.parametrize("graph", [names.DECODER, names.SCORER])
+def test_the_weights_have_the_names_of_the_parameters(made, graph: str) -> None:
+    model = onnx.load(made.bundles["ort"] / graph, load_external_data=False)
     large = {tensor.name for tensor in model.graph.initializer if len(tensor.dims) == 2}
     assert {"decoder.0.attention.query.weight", "decoder.1.cross.output.weight"} <= large
     assert not [name for name in large if name.startswith("val_")]
 
 
 def test_the_graphs_hold_no_path_of_the_machine(made) -> None:
-    for name in (names.ENCODER, names.DECODER):
+    for name in GRAPHS:
         content = (made.bundles["ort"] / name).read_bytes()
         assert b".py" not in content
         assert str(Path.home()).encode() not in content
@@ -135,8 +141,15 @@ def test_fewer_bits_make_a_smaller_bundle(made, tmp_path: Path, precision: Preci
     sizes = [bundle.manifest.files[names.WEIGHTS].size for bundle in (small, full)]
     assert sizes[0] < share * sizes[1]
     assert small.manifest.precision == precision
-    text = ["nobody sells bread."]
-    assert bool(Translator(small.folder).translate(text)[0].tokens)
+    translator = Translator(small.folder, threads=1)
+    sources = translator.tokenizer.encode(["nobody sells bread."])
+    targets = [result.tokens for result in translator.translate(["nobody sells bread."])]
+    scorer = open_scorer(small, translator.engine)
+    assert scorer is not None
+    (scored,) = scorer.score(sources, targets, start=TOKENS.bos)
+    (stepped,) = forced_log_probabilities(translator.engine, sources, targets, start=TOKENS.bos)
+    assert len(stepped) > 0
+    np.testing.assert_allclose(scored.log_probabilities, stepped, atol=1e-4)
 
 
 def test_all_faults_of_the_weights_are_named_in_one_error(checkpoint: Path, tmp_path: Path) -> None:

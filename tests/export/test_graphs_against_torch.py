@@ -89,7 +89,7 @@ def test_a_sentence_does_not_depend_on_its_batch(bundle: Path) -> None:
 
 
 def test_the_portable_graphs_hold_standard_operators_only(made) -> None:
-    for name in (names.ENCODER, names.DECODER):
+    for name in (names.ENCODER, names.DECODER, names.SCORER):
         path = made.bundles["portable"] / name
         onnx.checker.check_model(path, full_check=True)
         model = onnx.load(path)

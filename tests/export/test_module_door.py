@@ -8,9 +8,11 @@ import torch
 from tiny_checkpoint import TINY, write_checkpoint
 from torch import Tensor, nn
 
-from seq2edge import Translator
+from seq2edge import Translator, names
 from seq2edge.bundle import load_bundle
 from seq2edge.errors import CheckpointError
+from seq2edge.forcing import forced_log_probabilities
+from seq2edge.scorer import open_scorer
 from seq2edge_export import export_module
 from seq2edge_export.checkpoint import load_checkpoint
 from seq2edge_export.module_door import module_graphs
@@ -102,7 +104,16 @@ def test_a_module_becomes_a_bundle_that_says_the_same(kind: type[nn.Module], tmp
     assert parity.greedy_equal == parity.beam_equal == 1.0
     assert parity.logit_difference < 1e-4
     assert made.manifest.family == "module"
-    assert Translator(made.folder).translate(["nobody sells bread."])[0].tokens
+    translator = Translator(made.folder, threads=1)
+    (result,) = translator.translate(["nobody sells bread."], num_beams=1)
+    assert open_scorer(made, translator.engine) is None  # such a module shows no attention
+    sources = translator.tokenizer.encode(["nobody sells bread."])
+    (scores,) = forced_log_probabilities(
+        translator.engine, sources, [result.tokens], start=like.generation.decoder_start_token_id
+    )
+    assert len(scores) == len(result.tokens) > 0
+    assert scores.sum() == pytest.approx(result.score, abs=1e-3)
+    assert names.SCORER not in made.manifest.files
 
 
 def test_what_changes_from_call_to_call_is_found_by_calling() -> None:

@@ -10,6 +10,8 @@ import pytest
 from seq2edge import names
 from seq2edge.bundle import EMBEDDED, load_bundle
 from seq2edge.errors import BundleError
+from seq2edge.onnx_engine import OnnxEngine
+from seq2edge.scorer import open_scorer
 
 
 @pytest.fixture
@@ -76,7 +78,7 @@ def test_a_link_is_refused(copy: Path, tmp_path: Path) -> None:
     refused(copy, names.WEIGHTS, "not a plain file")
 
 
-@pytest.mark.parametrize("name", [names.ENCODER, names.DECODER, names.WEIGHTS, "tokenizer.model"])
+@pytest.mark.parametrize("name", [names.ENCODER, names.DECODER, names.SCORER, names.WEIGHTS, "tokenizer.model"])
 def test_a_missing_cut_or_changed_file_is_named(copy: Path, name: str) -> None:
     content = (copy / name).read_bytes()
     (copy / name).write_bytes(content[:-1])
@@ -91,6 +93,13 @@ def test_hashes_can_be_left_unchecked(copy: Path) -> None:
     content = (copy / names.WEIGHTS).read_bytes()
     (copy / names.WEIGHTS).write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
     assert load_bundle(copy, check_hashes=False).folder == copy
+
+
+def test_a_bundle_without_a_scorer_loads(copy: Path) -> None:
+    (copy / names.SCORER).unlink()
+    edit(copy, lambda content: content["files"].pop(names.SCORER))
+    bundle = load_bundle(copy)
+    assert open_scorer(bundle, OnnxEngine(bundle, threads=1)) is None
 
 
 def test_a_manifest_that_forgets_a_file_is_refused(copy: Path) -> None:

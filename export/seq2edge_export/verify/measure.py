@@ -10,6 +10,7 @@ from seq2edge import names
 from seq2edge.batching import group
 from seq2edge.bundle import Bundle
 from seq2edge.decoding import decode
+from seq2edge.forcing import forced_logits
 from seq2edge.generation import GenerationOptions
 from seq2edge.onnx_engine import OnnxEngine, OnnxStep
 from seq2edge.parity import Parity, Quality
@@ -17,7 +18,7 @@ from seq2edge.search import Hypothesis
 from seq2edge_export.graph_modules import Axes
 from seq2edge_export.original import Original
 from seq2edge_export.torch_engine import TorchEngine, TorchStep
-from seq2edge_export.verify.forcing import LogitDifference, forced_logits
+from seq2edge_export.verify.difference import LogitDifference
 
 BATCH_SIZES = (1, 8)
 BEAMS = 4

@@ -16,10 +16,10 @@ import torch
 
 from seq2edge import Translator
 from seq2edge.bundle import load_bundle
+from seq2edge.forcing import forced_logits
 from seq2edge_export.export import export_bundle
 from seq2edge_export.families import load_checkpoint
 from seq2edge_export.recipe.draft import draft_recipe
-from seq2edge_export.verify.forcing import forced_logits
 from seq2edge_export.verify.verify import verify
 
 pytestmark = pytest.mark.peers

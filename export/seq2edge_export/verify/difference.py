@@ -1,13 +1,11 @@
-"""Logits of two engines side by side under teacher forcing; needs numpy."""
+"""How far the logits of two engines are apart; needs numpy."""
 
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from seq2edge.decoding import Engine
-from seq2edge.search import Ids, Scores
+from seq2edge.search import Scores
 
 Rows = NDArray[np.float64]
 
@@ -32,23 +30,6 @@ class LogitDifference:
         self.same_top += int((ours.argmax(axis=1) == theirs.argmax(axis=1)).sum())
         self.divergence += float(_divergence(theirs, ours).sum())
         return difference
-
-
-def forced_logits(
-    engine: Engine, sources: list[list[int]], targets: Sequence[Sequence[int]], *, start: int
-) -> Iterator[tuple[Ids, Scores]]:
-    """At each step, the sentences whose target is not over and the logits of their next token (R, V)."""
-    step = engine.start(sources)
-    lengths = np.array([len(target) for target in targets])
-    padded = np.zeros((len(targets), lengths.max()), np.int64)
-    for row, target in enumerate(targets):
-        padded[row, : len(target)] = target
-    rows, tokens = np.arange(len(sources)), np.full(len(sources), start)
-    for place in range(lengths.max()):
-        logits = step(tokens[:, None, None], rows[:, None])[:, 0]  # (B, V)
-        alive = np.flatnonzero(lengths > place)
-        yield alive, logits[alive]
-        tokens = padded[:, place]
 
 
 def _divergence(theirs: Scores, ours: Scores) -> Rows:

@@ -1,0 +1,173 @@
+"""The scorer gives the original's log-probabilities and attention, and the decoder pays nothing for it."""
+
+from pathlib import Path
+
+import numpy as np
+import onnx_ir as ir
+import pytest
+import torch
+from tiny_checkpoint import TINY
+
+from seq2edge import names
+from seq2edge.bundle import load_bundle
+from seq2edge.decoding import decode
+from seq2edge.forcing import forced_log_probabilities
+from seq2edge.onnx_engine import OnnxEngine, empty_past, encode, pad_sources
+from seq2edge.scorer import Scored, Scorer, open_scorer
+from seq2edge_export.checkpoint import Checkpoint, load_checkpoint
+from seq2edge_export.torch_engine import TorchEngine
+from seq2edge_graphs.expose import inner_values
+
+LOGITS = 1e-4  # float32 sums in another order, logits of about 10
+# PyTorch in float32 is itself up to 8e-6 and 1.5e-5 away from PyTorch in float64 here.
+LOG_PROBABILITIES, ATTENTION, SUM = 5e-5, 1e-4, 1e-5
+TEXTS = [
+    "the old man sees a red house.",
+    "x",
+    "every bird remembers the winter sea and the girl next door forgets two green apples.",
+    "nobody sells bread.",
+]
+
+
+@pytest.fixture(scope="module")
+def checkpoint(made) -> Checkpoint:
+    return load_checkpoint(made.checkpoint)
+
+
+@pytest.fixture(scope="module")
+def start(checkpoint: Checkpoint) -> int:
+    return checkpoint.generation.decoder_start_token_id
+
+
+@pytest.fixture(scope="module")
+def pairs(checkpoint: Checkpoint) -> tuple[list[list[int]], list[list[int]]]:
+    """Sources, and targets of other lengths than theirs: what the model says, and something that it never would."""
+    original = checkpoint.original()
+    sources = original.tokenizer().encode(TEXTS)
+    said = decode(TorchEngine(original.graphs, pad=original.tokens.pad), sources, original.generation)
+    targets = [list(found[0].tokens) for found in said]
+    targets[1] = [7]
+    targets[3] = np.random.default_rng(0).integers(4, TINY.target_vocabulary, 31).tolist()
+    assert len({len(target) for target in targets}) > 2
+    return sources, targets
+
+
+@pytest.fixture
+def engine(bundle: Path) -> OnnxEngine:
+    return OnnxEngine(load_bundle(bundle), threads=1)
+
+
+@pytest.fixture
+def scorer(bundle: Path, engine: OnnxEngine) -> Scorer:
+    found = open_scorer(load_bundle(bundle), engine)
+    assert found is not None
+    return found
+
+
+@torch.inference_mode()
+def original_scores(checkpoint: Checkpoint, source: list[int], target: list[int], start: int) -> Scored:
+    """One pair in PyTorch, without padding."""
+    model = checkpoint.model.eval()
+    ids, mask = torch.tensor([source]), torch.ones(1, len(source), dtype=torch.bool)
+    inputs = torch.tensor([[start, *target[:-1]]])
+    chosen = model.log_probabilities(ids, mask, inputs)[0].gather(1, torch.tensor(target)[:, None])[:, 0]
+    watch: list[torch.Tensor] = []
+    model.decode(inputs, model.encode(ids, mask), mask, watch=watch)
+    return Scored(chosen.numpy(), torch.stack(watch, dim=1)[0].numpy())
+
+
+def test_log_probabilities_and_attention_are_the_originals(
+    checkpoint: Checkpoint, scorer: Scorer, pairs, start
+) -> None:
+    found = scorer.score(*pairs, start=start)
+    for ours, source, target in zip(found, *pairs, strict=True):
+        theirs = original_scores(checkpoint, source, target, start)
+        assert ours.log_probabilities.shape == (len(target),)
+        assert ours.log_probabilities.dtype == ours.attention.dtype == np.float32
+        np.testing.assert_allclose(ours.log_probabilities, theirs.log_probabilities, atol=LOG_PROBABILITIES)
+        assert ours.attention.shape == (2, 4, len(target), len(source))
+        np.testing.assert_allclose(ours.attention, theirs.attention, atol=ATTENTION)
+        np.testing.assert_allclose(ours.attention.sum(axis=3), 1, atol=SUM)
+
+
+def test_a_pair_does_not_depend_on_its_batch(scorer: Scorer, pairs, start) -> None:
+    for together, source, target in zip(scorer.score(*pairs, start=start), *pairs, strict=True):
+        (alone,) = scorer.score([source], [target], start=start)
+        np.testing.assert_allclose(together.log_probabilities, alone.log_probabilities, atol=LOG_PROBABILITIES)
+        np.testing.assert_allclose(together.attention, alone.attention, atol=ATTENTION)
+
+
+def test_step_by_step_gives_the_same(scorer: Scorer, engine: OnnxEngine, checkpoint, pairs, start) -> None:
+    found = scorer.score(*pairs, start=start)
+    original = TorchEngine(checkpoint.original().graphs, pad=engine.pad)
+    for stepped in (forced_log_probabilities(either, *pairs, start=start) for either in (engine, original)):
+        for scored, steps in zip(found, stepped, strict=True):
+            assert steps.dtype == np.float32
+            np.testing.assert_allclose(scored.log_probabilities, steps, atol=LOG_PROBABILITIES)
+
+
+@torch.inference_mode()
+def test_beams_that_continue_a_past_can_be_scored_too(scorer: Scorer, engine: OnnxEngine, checkpoint, pairs) -> None:
+    """Three rows a sentence with two new tokens each, behind two that the decoder has seen."""
+    sources = pairs[0][:2]
+    random = np.random.default_rng(1)
+    step = engine.start(sources)
+    step(random.integers(4, TINY.target_vocabulary, (2, 3, 2)), np.array([[0] * 3, [1] * 3]))
+    tokens, rows = random.integers(4, TINY.target_vocabulary, (2, 3, 2)), np.array([[2, 0, 1], [5, 5, 3]])
+    ours = scorer.scorer.run(None, {names.TARGET: tokens, names.ROWS: rows, **step.source, **step.past})
+    source, mask = map(torch.from_numpy, pad_sources(sources, engine.pad))
+    graphs = checkpoint.original().graphs
+    past = [torch.from_numpy(state) for state in step.past.values()]
+    inputs = (torch.from_numpy(tokens), torch.from_numpy(rows), mask, graphs.encoder(source, mask), past)
+    *decoder, all_logits, attention = graphs.watched(*inputs)
+    np.testing.assert_allclose(ours[0], all_logits.numpy(), atol=LOGITS)
+    np.testing.assert_allclose(ours[1], attention.numpy(), atol=ATTENTION)
+    assert ours[0].shape == (2, 3, 2, TINY.target_vocabulary)
+    assert ours[1].shape == (2, 2, 4, 3 * 2, mask.shape[1])
+    for watched, alone in zip(decoder, graphs.decoder(*inputs), strict=True):
+        torch.testing.assert_close(watched, alone)
+
+
+def test_no_pair_and_pairs_that_do_not_match(scorer: Scorer, start: int) -> None:
+    assert scorer.score([], [], start=start) == []
+    with pytest.raises(ValueError, match="1 sources, but 2 targets"):
+        scorer.score([[5, 3]], [[3], [3]], start=start)
+
+
+def test_an_empty_target_has_no_tokens_to_score(scorer: Scorer, start: int) -> None:
+    (nothing,) = scorer.score([[5, 3]], [[]], start=start)
+    assert nothing.log_probabilities.shape == (0,)
+    assert nothing.attention.shape == (2, 4, 0, 2)
+
+
+def test_each_graph_computes_what_it_gives_and_nothing_else(bundle: Path) -> None:
+    expected = {
+        names.DECODER: [names.LOGITS, *map(names.present_of, names.past(2))],
+        names.SCORER: [names.ALL_LOGITS, names.ATTENTION],
+    }
+    inputs = [names.TARGET, names.ROWS, names.SOURCE_MASK, *names.cross(2), *names.past(2)]
+    for name, outputs in expected.items():
+        graph = ir.load(bundle / name).graph
+        assert [value.name for value in graph.outputs] == outputs
+        assert [value.name for value in graph.inputs] == inputs
+        used = {value for node in graph for value in node.inputs} | set(graph.outputs)
+        assert not [value.name for node in graph for value in node.outputs if value not in used]
+        assert not [value.name for value in graph.initializers.values() if value not in used]
+
+
+def test_the_output_layer_of_the_decoder_has_its_name(bundle: Path) -> None:
+    """The trace calls it twice; in the decoder it must be found where a bundle parts from its original."""
+    assert inner_values(bundle / names.DECODER, ["output", "decoder_norm"]) == ["decoder_norm", "output"]
+
+
+def test_nothing_is_baked_into_the_shapes_of_the_scorer(bundle: Path) -> None:
+    shapes = {value.name: [str(size) for size in value.shape] for value in ir.load(bundle / names.SCORER).graph.outputs}
+    assert shapes[names.ALL_LOGITS] == ["batch", "rows_per_sentence", "new_length", "320"]
+    assert shapes[names.ATTENTION] == ["batch", "2", "4", "new_length*rows_per_sentence", "source_length"]
+
+
+def test_the_scorer_reads_what_the_decoder_reads(scorer: Scorer, engine: OnnxEngine, pairs) -> None:
+    read = {**encode(engine.encoder, pairs[0], pad=engine.pad), **empty_past(scorer.scorer, rows=len(pairs[0]))}
+    wanted = {entry.name: entry.shape for entry in engine.decoder.get_inputs()}
+    assert {entry.name: entry.shape for entry in scorer.scorer.get_inputs()} == wanted
+    assert wanted.keys() == {names.TARGET, names.ROWS, *read}
