@@ -45,14 +45,12 @@ class Tokenizer:
         target: Vocabulary,
         *,
         eos: int,
-        unk: int | None = None,
         frame: Frame | None = None,
         lowercase: bool = False,
     ) -> None:
         self.source = source
         self.target = target
         self.eos = eos
-        self.unk = unk
         self.frame = frame or Frame(after=(eos,))
         self.lowercase = lowercase
 
@@ -80,12 +78,11 @@ class Tokenizer:
         return self.target.encode(self._prepare([text]))[0]
 
     def unknown_characters(self, text: str, ids: Sequence[int]) -> int:
-        """How many characters of a text have no id of their own; ``ids`` are those of ``encode``."""
-        if self.unk not in ids:
+        """How many characters of a source text have no token; ``ids`` are those of ``encode``."""
+        if self.source.odd.isdisjoint(ids):
             return 0
         [prepared] = self._prepare([text])
-        spelt = zip(self.source.encode([prepared])[0], self.source.spell(prepared), strict=True)
-        return sum(len(piece.strip("▁")) for number, piece in spelt if number == self.unk)
+        return self.source.unknown_characters(prepared, self.source.encode([prepared])[0])
 
     def spell_source(self, text: str) -> list[str]:
         """How each of a text's source ids is written, marks included."""
@@ -117,7 +114,7 @@ def load_tokenizer(rules: Tokenization, tokens: SpecialTokens, files: Mapping[st
         load_vocabulary(rules, tokens, files[name], files[codes] if codes else None)
         for name, codes in ((rules.source, rules.source_codes), (rules.target, rules.target_codes))
     )
-    return Tokenizer(source, target, eos=tokens.eos, unk=tokens.unk, frame=frame, lowercase=rules.lowercase)
+    return Tokenizer(source, target, eos=tokens.eos, frame=frame, lowercase=rules.lowercase)
 
 
 def _check(text: str) -> None:

@@ -39,7 +39,7 @@ def train_tokenizer(pairs: Pairs, settings: TokenizerSettings, *, seed: int) -> 
 def load_tokenizer(models: dict[str, bytes]) -> Tokenizer:
     """Use freshly trained vocabularies before they are files."""
     loaded = [SentencePieces(sentencepiece.SentencePieceProcessor(model_proto=one)) for one in models.values()]
-    return Tokenizer(loaded[0], loaded[-1], eos=TOKENS.eos, unk=TOKENS.unk)
+    return Tokenizer(loaded[0], loaded[-1], eos=TOKENS.eos)
 
 
 def _train(texts: Iterable[str], settings: TokenizerSettings, seed: int) -> bytes:

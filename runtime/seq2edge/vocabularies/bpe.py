@@ -4,7 +4,7 @@ The codes say which neighbours become one piece, in what order; a piece that its
 the vocabulary file.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from tokenizers.models import BPE
@@ -24,6 +24,7 @@ class BytePairs:
 
     def __init__(self, known: TokenList, merges: list[Merge], split: Split) -> None:
         self.known = known
+        self.odd = {known.unk}
         self.split = split
         self.model = _model(merges)
 
@@ -36,6 +37,9 @@ class BytePairs:
 
     def spell(self, text: str) -> list[str]:
         return list(self._pieces(text))
+
+    def unknown_characters(self, text: str, ids: Sequence[int]) -> int:
+        return self.known.unknown_characters((piece.removesuffix(GOES_ON) for piece in self._pieces(text)), ids)
 
     def piece(self, number: int) -> str:
         return self.known.piece(number)

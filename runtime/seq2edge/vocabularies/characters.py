@@ -1,5 +1,6 @@
 """Every character is a token; needs nothing."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from seq2edge.tokens import SpecialTokens
@@ -11,6 +12,7 @@ class Characters:
 
     def __init__(self, known: TokenList) -> None:
         self.known = known
+        self.odd = {known.unk}
 
     def encode(self, texts: list[str]) -> list[list[int]]:
         return [self.known.look_up(text) for text in texts]
@@ -20,6 +22,9 @@ class Characters:
 
     def spell(self, text: str) -> list[str]:
         return list(text)
+
+    def unknown_characters(self, text: str, ids: Sequence[int]) -> int:
+        return self.known.unknown_characters(self.spell(text), ids)
 
     def piece(self, number: int) -> str:
         return self.known.piece(number)

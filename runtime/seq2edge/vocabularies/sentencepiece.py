@@ -1,10 +1,15 @@
 """A SentencePiece model as a vocabulary; needs sentencepiece."""
 
+import re
+from collections.abc import Sequence
 from pathlib import Path
 
 from sentencepiece import SentencePieceProcessor
 
 from seq2edge.errors import DataError
+
+SPACE = "▁"
+BYTE = re.compile(r"<0x([0-9A-F]{2})>")
 
 
 class SentencePieces:
@@ -12,6 +17,8 @@ class SentencePieces:
 
     def __init__(self, model: SentencePieceProcessor) -> None:
         self.model = model
+        pieces = range(model.get_piece_size())
+        self.odd = {number for number in pieces if model.is_unknown(number) or model.is_byte(number)}
 
     def encode(self, texts: list[str]) -> list[list[int]]:
         ids: list[list[int]] = self.model.encode(texts)
@@ -24,6 +31,18 @@ class SentencePieces:
     def spell(self, text: str) -> list[str]:
         pieces: list[str] = self.model.encode(text, out_type=str)
         return pieces
+
+    def unknown_characters(self, text: str, ids: Sequence[int]) -> int:
+        """Those of unknown pieces, and those that are spelt in bytes, which say little to a model."""
+        return sum(self._odd_characters(*pair) for pair in zip(self.spell(text), ids, strict=True))
+
+    def _odd_characters(self, piece: str, number: int) -> int:
+        if number not in self.odd:
+            return 0
+        byte = BYTE.fullmatch(piece)
+        if byte is None:
+            return len(piece.removeprefix(SPACE))
+        return (int(byte[1], 16) & 0xC0) != 0x80  # the first byte of a character
 
     def piece(self, number: int) -> str:
         return str(self.model.id_to_piece(number)) if number < self.get_piece_size() else f"<{number}>"

@@ -26,6 +26,9 @@ class TokenList:
     def look_up(self, tokens: Iterable[str]) -> list[int]:
         return [self.ids.get(token, self.unk) for token in tokens]
 
+    def unknown_characters(self, spelt: Iterable[str], ids: Iterable[int]) -> int:
+        return sum(len(token) for token, number in zip(spelt, ids, strict=True) if number == self.unk)
+
     def piece(self, number: int) -> str:
         return self.tokens.get(number) or self.marks.get(number) or f"<{number}>"
 

@@ -1,10 +1,13 @@
 """What every kind of vocabulary can do; needs nothing."""
 
+from collections.abc import Sequence
 from typing import Protocol
 
 
 class Vocabulary(Protocol):
     """Texts to ids, without any marks around them, and ids to text."""
+
+    odd: set[int]  # ids that stand for characters without a token
 
     def encode(self, texts: list[str]) -> list[list[int]]: ...
 
@@ -12,6 +15,10 @@ class Vocabulary(Protocol):
 
     def spell(self, text: str) -> list[str]:
         """What stands in the text for each of its ids."""
+        ...
+
+    def unknown_characters(self, text: str, ids: Sequence[int]) -> int:
+        """How many characters of a text have no token; ``ids`` are those of the text."""
         ...
 
     def piece(self, number: int) -> str:

@@ -1,5 +1,6 @@
 """Every word is a token; needs nothing."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from seq2edge.tokenization import Split
@@ -13,6 +14,7 @@ class Words:
 
     def __init__(self, known: TokenList, split: Split) -> None:
         self.known = known
+        self.odd = {known.unk}
         self.split = split
 
     def encode(self, texts: list[str]) -> list[list[int]]:
@@ -23,6 +25,9 @@ class Words:
 
     def spell(self, text: str) -> list[str]:
         return split_words(text, self.split)
+
+    def unknown_characters(self, text: str, ids: Sequence[int]) -> int:
+        return self.known.unknown_characters(self.spell(text), ids)
 
     def piece(self, number: int) -> str:
         return self.known.piece(number)
