@@ -94,7 +94,7 @@ def test_json_of_a_bundle_holds_its_manifest_and_what_follows_from_it() -> None:
     shape = facts["manifest"]["architecture"]
     assert facts["cost"]["cache_bytes_per_sentence"] == 2 * shape["decoder_layers"] * (10 + 20) * shape["width"] * 4
     assert facts["cost"]["operations_per_source_token"] > 2 * shape["encoder_layers"] * shape["width"] ** 2
-    assert list(facts["graphs"]) == [names.ENCODER, names.DECODER]
+    assert list(facts["graphs"]) == [names.ENCODER, names.DECODER, names.SCORER]
     assert facts["graphs"][names.ENCODER] == json.loads(inspect("--json", EMBEDDED / names.ENCODER))
 
 

@@ -26,7 +26,7 @@ def scorer(translator: Translator) -> Scorer:
 def test_the_score_of_a_translation_is_the_sum_of_its_log_probabilities(translator: Translator, scorer: Scorer) -> None:
     results = translator.translate(TEXTS, num_beams=1)
     sources, targets = translator.tokenizer.encode(TEXTS), [result.tokens for result in results]
-    start = translator.options.decoder_start_token_id
+    start = translator.manifest.generation.decoder_start_token_id
     scored = scorer.score(sources, targets, start=start)
     stepped = forced_log_probabilities(translator.engine, sources, targets, start=start)
     for result, source, one_pass, steps in zip(results, sources, scored, stepped, strict=True):
@@ -39,6 +39,6 @@ def test_the_score_of_a_translation_is_the_sum_of_its_log_probabilities(translat
 def test_a_wrong_translation_is_less_likely(translator: Translator, scorer: Scorer) -> None:
     sources = translator.tokenizer.encode(TEXTS)
     right, other = (result.tokens for result in translator.translate(TEXTS))
-    start = translator.options.decoder_start_token_id
+    start = translator.manifest.generation.decoder_start_token_id
     likely, unlikely = scorer.score([sources[0]] * 2, [right, other], start=start)
     assert likely.log_probabilities.mean() > unlikely.log_probabilities.mean() + 1

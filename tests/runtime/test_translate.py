@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from seq2edge import Translator
-from seq2edge.errors import DataError, UsageError
+from seq2edge.errors import UsageError
 
 SENTENCES = ["Good morning.", "", "I have a dog.", "   ", "Where is Tom?"]
 
@@ -83,11 +83,6 @@ def test_options_that_cannot_be_are_refused(translator: Translator, options: dic
         translator.translate(["Good morning."], **options)
 
 
-def test_a_text_beyond_the_positions_is_refused_by_its_number(translator: Translator) -> None:
-    with pytest.raises(DataError, match="text 2 has"):
-        translator.translate(["Good morning.", "dog " * 1000])
-
-
 def test_the_command_translates_arguments() -> None:
     done = command("translate", "Good morning.", "I have a dog.")
     assert done.returncode == 0, done.stderr
@@ -131,7 +126,7 @@ def test_a_pipe_is_written_to_and_not_replaced(tmp_path: Path) -> None:
 
 def test_the_number_of_a_line_counts_from_the_beginning_of_the_file(tmp_path: Path) -> None:
     (tmp_path / "in.txt").write_text("Hi.\n" * 520 + "dog " * 1000 + "\n", encoding="utf-8")
-    done = command("translate", "--num-beams", "1", "-i", tmp_path / "in.txt")
+    done = command("translate", "--num-beams", "1", "--long", "error", "-i", tmp_path / "in.txt")
     assert done.returncode == 2
     assert b"text 521 has" in done.stderr
 

@@ -110,7 +110,6 @@ class TestProblems:
         done = command("translate", "-i", tmp_path / "in.txt", "--errors", "replace")
         assert done.returncode == 0
         assert len(done.stdout.splitlines()) == 2
-        assert b"characters are unknown" in done.stderr
 
     @pytest.mark.parametrize(
         "arguments",
@@ -196,8 +195,7 @@ class TestResume:
         time.sleep(chance.random())
 
     def test_other_options_are_refused(self, tmp_path: Path) -> None:
-        (tmp_path / "in.txt").write_text("I have a dog.\n" * 1100, encoding="utf-8")
-        (tmp_path / "in.txt").open("ab").write(b"\xff\n")  # it stops here, behind the first thousand
+        (tmp_path / "in.txt").write_bytes(b"I have a dog.\n" * 1100 + b"\xff\n")  # it stops behind the first thousand
         arguments = ["translate", "-i", tmp_path / "in.txt", "-o", tmp_path / "out.txt"]
         assert command(*arguments, "--num-beams", "1").returncode == 2
         done = command(*arguments, "--num-beams", "2", "--resume")
