@@ -4,7 +4,8 @@
 
 Sentences are sorted and batched as always, and every decoder step is timed with its number of rows. A step costs a
 fixed part and a part for each row (fitted by least squares). Refilling would not change the work for the rows; at best,
-with every batch always full, it would save the fixed part of the steps that run half empty. That is the bound printed.
+with every batch always full, it would save the fixed part of the steps that run half empty. That is the bound printed;
+what new rows in the middle of a batch would cost (masks, padding, copies of the cache) is not subtracted.
 """
 
 import sys
