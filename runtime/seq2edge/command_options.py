@@ -75,9 +75,8 @@ def grouped_help(groups: Mapping[str, type]) -> type[click.Command]:
     class GroupedHelp(click.Command):
         def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
             for heading in ("Options", *groups):
-                chosen = [
-                    option for option in self.get_params(ctx) if headings.get(option.name or "", "Options") == heading
-                ]
+                options = [one for one in self.get_params(ctx) if isinstance(one, click.Option)]
+                chosen = [option for option in options if headings.get(option.name or "", "Options") == heading]
                 records = [option.get_help_record(ctx) for option in chosen]
                 with formatter.section(heading):
                     formatter.write_dl([record for record in records if record])

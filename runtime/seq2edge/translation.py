@@ -1,7 +1,7 @@
 """What becomes of a text: the results of the runtime; needs nothing."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ class Translation:
             for note, true in (
                 (f"was too long and was split into {self.parts} parts", self.parts > 1),
                 ("was too long and lost its end", self.truncated),
-                (f"has {self.unknown} characters that the model does not know", self.unknown),
+                (f"has {_characters(self.unknown)} unknown to the model", self.unknown),
                 ("was cut at the length limit", not self.ended),
                 ("repeats itself", self.repeats),
             )
@@ -43,6 +43,10 @@ class Translation:
     def alignment(self) -> "Pairs | None":
         """(source, target) places of tokens that belong together, if attention was asked for."""
         return None if self.attention is None else self.attention.alignment
+
+    def without_attention(self) -> "Translation":
+        alternatives = tuple(one.without_attention() for one in self.alternatives)
+        return replace(self, attention=None, alternatives=alternatives)
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values for JSON; what was not asked for is left out."""
@@ -98,5 +102,9 @@ class Summary:
         }
         notes = [f"{count} of {self.texts} translations {what}" for what, count in counted.items() if count]
         if self.unknown:
-            notes.append(f"{self.unknown} characters are unknown to the model")
+            notes.append(f"the texts have {_characters(self.unknown)} unknown to the model")
         return notes
+
+
+def _characters(count: int) -> str:
+    return "1 character" if count == 1 else f"{count} characters"

@@ -93,7 +93,7 @@ class TestProblems:
         errors = done.stderr.decode()
         assert "2 of 2 translations were cut at the length limit" in errors
         assert "1 of 2 translations are of texts that were too long and were split" in errors
-        assert "1 characters are unknown" in errors
+        assert "1 character unknown" in errors
 
     def test_a_text_that_is_cut_is_told_too(self) -> None:
         done = command("translate", "--long", "truncate", "--max-new-tokens", "4", "I have a dog. " * 100)

@@ -33,6 +33,7 @@ class Task:
     resume: bool
     prefix: str
     picture: Path | None
+    alignment: bool
     options: dict[str, Any]
 
 
@@ -60,7 +61,6 @@ def command(
     threads: int | None,
     workers: int | None,
     n_best: int | None,
-    alignment: bool,
     stats: bool,
     **values: Any,
 ) -> None:
@@ -73,8 +73,9 @@ def command(
     from seq2edge.translator import Translator
 
     options = take_given(TextOptions, values) | take_given(GenerationOptions, values)
-    if (alignment or values["picture"]) and "attention" not in options:
-        options["attention"] = "all"
+    values["alignment"] |= "attention" in options and values["picture"] is None  # heads are named for something
+    if values["alignment"] or values["picture"] is not None:
+        options.setdefault("attention", "all")
     task = Task(**values, options=options)
     _check(task)
     started = time.perf_counter()
@@ -139,7 +140,7 @@ def _translate_as_it_comes(translator: "Translator", task: Task) -> "Summary":
     with written_lines(task.target) as write:
         for results in translator.translate_groups(_groups(task), prefix=task.prefix, **task.options):
             for number, result in enumerate(results, start=summary.texts):
-                write(FORMATS[task.form](number, result))
+                write(FORMATS[task.form](number, result if task.alignment else result.without_attention()))
             summary.add(results)
             sys.stdout.flush()
             if task.picture is not None:
