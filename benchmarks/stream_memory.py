@@ -2,8 +2,8 @@
 
     python benchmarks/stream_memory.py SENTENCES [--lines 100000] [--workers 1]
 
-The sentences are repeated until there are enough lines, the embedded model translates them greedily, and the resident
-memory is printed now and then.
+The sentences are repeated until there are enough lines, the embedded model translates them greedily with at most 64
+tokens, and the resident memory is printed now and then.
 """
 
 import itertools
@@ -27,7 +27,7 @@ def main(sentences: Path, lines: int, workers: int) -> None:
     began, tokens = time.perf_counter(), 0
     with Translator(threads=1, workers=workers) as translator:
         print(f"before: {resident_megabytes():.0f} MB")
-        for done, result in enumerate(translator.translate_iter(stream, num_beams=1), start=1):
+        for done, result in enumerate(translator.translate_iter(stream, num_beams=1, max_new_tokens=64), start=1):
             tokens += len(result.tokens)
             if done % (lines // 20) == 0:
                 seconds = time.perf_counter() - began
