@@ -1,0 +1,54 @@
+"""SentencePiece cuts the text, and a vocabulary of its own numbers the pieces; needs sentencepiece.
+
+So it is in Marian, OPUS-MT and most models for CTranslate2: source and target share one vocabulary, and each is cut by
+a SentencePiece model that knows nothing of its numbers.
+"""
+
+import re
+from collections.abc import Iterable
+from itertools import groupby
+from pathlib import Path
+
+from sentencepiece import SentencePieceProcessor
+
+from seq2edge.errors import DataError
+from seq2edge.tokens import SpecialTokens
+from seq2edge.vocabularies.sentencepiece import load_sentencepiece
+from seq2edge.vocabularies.token_list import TokenList, read_ids
+
+SPACE = "▁"
+BYTE = re.compile(r"<0x([0-9A-F]{2})>")  # how SentencePiece spells a byte of a character that it has no piece for
+
+
+class Pieces:
+    """A text is the pieces that a SentencePiece model cuts it into."""
+
+    def __init__(self, ids: dict[str, int], model: SentencePieceProcessor, tokens: SpecialTokens) -> None:
+        self.ids = ids  # all of them: no text is cut into marks, and a mark of one side may be a word of the other
+        self.known = TokenList(ids, tokens)
+        self.model = model
+
+    def encode(self, texts: list[str]) -> list[list[int]]:
+        unknown = self.known.unk
+        return [[self.ids.get(piece, unknown) for piece in row] for row in self.model.encode(texts, out_type=str)]
+
+    def decode(self, ids: list[int]) -> str:
+        return _joined(self.known.spell(ids)).replace(SPACE, " ").removeprefix(" ")
+
+    def get_piece_size(self) -> int:
+        return self.known.size
+
+
+def load_pieces(file: Path, codes: Path | None, tokens: SpecialTokens) -> Pieces:
+    if codes is None:
+        raise DataError(f"{file} is a vocabulary of pieces, which needs its SentencePiece model too")
+    return Pieces(read_ids(file), load_sentencepiece(codes), tokens)
+
+
+def _joined(pieces: Iterable[str]) -> str:
+    """The pieces one behind the other, bytes as the characters that they make."""
+    text = ""
+    for are_bytes, group in groupby(pieces, lambda piece: BYTE.fullmatch(piece) is not None):
+        run = "".join(group)
+        text += bytes.fromhex("".join(BYTE.findall(run))).decode(errors="replace") if are_bytes else run
+    return text
