@@ -6,6 +6,7 @@ T target tokens, P tokens already in the cache, H heads, d numbers a head, D = H
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple, cast
 
 import torch
@@ -19,6 +20,8 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "relu": functional.relu,
     "gelu": functional.gelu,
     "silu": functional.silu,
+    "gelu_tanh": partial(functional.gelu, approximate="tanh"),
+    "gelu_sigmoid": lambda states: states * torch.sigmoid(1.702 * states),
 }
 
 
@@ -156,14 +159,19 @@ class DecoderLayer(nn.Module):
 
 
 class Embedding(nn.Module):
-    """Token vectors times the root of the width or another factor, plus a vector for each position."""
+    """Token vectors times the root of the width or another factor, plus a vector for each position.
+
+    With ``zero_start`` the token at the very beginning counts for nothing, whatever it is.
+    """
 
     positions: Tensor | None
 
-    def __init__(self, shape: Architecture, tokens: nn.Embedding, dropout: float) -> None:
+    def __init__(self, shape: Architecture, tokens: nn.Embedding, dropout: float, *, zero_start: bool = False) -> None:
         super().__init__()
         self.tokens = tokens
         self.scale = math.sqrt(shape.width) if shape.embedding_scale is None else shape.embedding_scale
+        self.zero_start = zero_start
+        self.norm = layer_norm(shape) if shape.embedding_norm else nn.Identity()
         self.dropout = nn.Dropout(dropout)
         if shape.positions == "learned":
             self.positions = nn.Parameter(torch.empty(shape.max_positions, shape.width))
@@ -173,9 +181,12 @@ class Embedding(nn.Module):
 
     def forward(self, ids: Tensor, start: int) -> Tensor:  # (B, T)
         states = self.tokens(ids) * self.scale  # (B, T, D)
+        if self.zero_start:
+            places = torch.arange(start, start + ids.shape[1], device=ids.device)
+            states = states * (places > 0)[:, None]  # (T, 1)
         if self.positions is not None:
             states = states + self.positions[start : start + ids.shape[1]]  # (T, D)
-        return self.dropout(states)
+        return self.dropout(self.norm(states))
 
 
 class Transformer(nn.Module):
@@ -187,7 +198,7 @@ class Transformer(nn.Module):
         target_tokens = nn.Embedding(shape.target_vocabulary, shape.width)
         source_tokens = target_tokens if shape.joint_vocabulary else nn.Embedding(shape.source_vocabulary, shape.width)
         self.source_embedding = Embedding(shape, source_tokens, dropout)
-        self.target_embedding = Embedding(shape, target_tokens, dropout)
+        self.target_embedding = Embedding(shape, target_tokens, dropout, zero_start=shape.zero_start)
         self.encoder = nn.ModuleList(EncoderLayer(shape, dropout) for _ in range(shape.encoder_layers))
         self.decoder = nn.ModuleList(DecoderLayer(shape, dropout) for _ in range(shape.decoder_layers))
         self.encoder_norm = layer_norm(shape) if shape.final_norm else nn.Identity()

@@ -3,7 +3,8 @@
 from dataclasses import dataclass
 from typing import Literal
 
-Activation = Literal["relu", "gelu", "silu"]
+# "gelu" is exact; "gelu_tanh" and "gelu_sigmoid" are its approximations by tanh, and by x * sigmoid(1.702 * x)
+Activation = Literal["relu", "gelu", "silu", "gelu_tanh", "gelu_sigmoid"]
 Positions = Literal["sinusoidal", "sinusoidal_halves", "learned", "none"]
 
 
@@ -29,6 +30,8 @@ class Architecture:
     tied_output: bool = True  # the output projection is the target embedding
     output_bias: bool = False
     embedding_scale: float | None = None  # token vectors are multiplied by it; left out, the root of the width
+    embedding_norm: bool = False  # a norm behind both embeddings, positions included
+    zero_start: bool = False  # the first target token has no vector, only its position, as in Marian
     norm_epsilon: float = 1e-5
 
     def __post_init__(self) -> None:
@@ -62,9 +65,9 @@ def count_parameters(shape: Architecture) -> int:
     norm = 2 * shape.width
     encoder = shape.encoder_layers * (attention + feed_forward + 2 * norm)
     decoder = shape.decoder_layers * (2 * attention + feed_forward + 3 * norm)
-    final_norms = 2 * norm if shape.final_norm else 0
+    other_norms = 2 * norm * (shape.final_norm + shape.embedding_norm)
     output_bias = shape.target_vocabulary if shape.output_bias else 0
-    return encoder + decoder + final_norms + _table_rows(shape) * shape.width + output_bias
+    return encoder + decoder + other_norms + _table_rows(shape) * shape.width + output_bias
 
 
 def cost_per_source_token(shape: Architecture, *, source_length: int) -> int:

@@ -3,7 +3,8 @@
 from dataclasses import dataclass
 from typing import Literal
 
-Kind = Literal["sentencepiece", "characters", "words", "bpe"]
+Kind = Literal["sentencepiece", "characters", "words", "bpe", "pieces"]
+WITH_CODES: tuple[Kind, ...] = ("bpe", "pieces")
 Split = Literal["spaces", "punctuation"]
 
 
@@ -14,7 +15,7 @@ class Tokenization:
     source: str
     target: str
     kind: Kind = "sentencepiece"
-    source_codes: str = ""  # the merges of "bpe"
+    source_codes: str = ""  # the merges of "bpe", the SentencePiece model of "pieces"
     target_codes: str = ""
     split: Split = "spaces"  # what "words" and "bpe" take for a word; see vocabularies/splitting.py
     lowercase: bool = False
@@ -23,8 +24,8 @@ class Tokenization:
     source_length: int = 0  # sources are filled up with the padding token to this length, and it counts as text
 
     def __post_init__(self) -> None:
-        if (self.kind == "bpe") != bool(self.source_codes and self.target_codes):
-            raise ValueError("source_codes and target_codes go with the kind 'bpe', and 'bpe' with them")
+        if (self.kind in WITH_CODES) != bool(self.source_codes and self.target_codes):
+            raise ValueError("source_codes and target_codes go with the kind 'bpe' or 'pieces', and these with them")
         if self.source_length < 0:
             raise ValueError(f"source_length is {self.source_length}, but must be at least 0")
 

@@ -136,6 +136,7 @@ def test_nothing_is_baked_into_the_shapes(bundle: Path) -> None:
 
 def test_a_model_with_separate_vocabularies_and_learned_positions_exports(tmp_path) -> None:
     shape = replace(TINY, joint_vocabulary=False, tied_output=False, norm_first=False, positions="learned")
+    shape = replace(shape, embedding_norm=True, zero_start=True, activation="gelu_sigmoid")
     checkpoint = load_checkpoint(write_checkpoint(tmp_path / "checkpoint", shape)).original()
     made = export_bundle(tmp_path / "checkpoint", tmp_path / "bundle")
     sources = checkpoint.tokenizer().encode(TEXTS)

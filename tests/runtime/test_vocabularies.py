@@ -1,11 +1,14 @@
 """Every kind of vocabulary gives the ids of its file, and its texts come back."""
 
 import json
+import shutil
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from sentencepiece import SentencePieceProcessor
 
+from seq2edge.bundle import EMBEDDED
 from seq2edge.errors import DataError
 from seq2edge.tokenization import Tokenization
 from seq2edge.tokenizer import Tokenizer, load_tokenizer
@@ -95,6 +98,47 @@ def test_codes_of_another_kind_are_refused(tmp_path: Path, content: str) -> None
         tokenizer(tmp_path, PIECES, kind="bpe", source_codes="codes", target_codes="codes")
 
 
+def pieces_tokenizer(folder: Path) -> Tokenizer:
+    """The pieces of the embedded model in another order, with one left out and another added."""
+    model = SentencePieceProcessor(model_file=str(EMBEDDED / "tokenizer.model"))
+    pieces = [model.id_to_piece(number) for number in range(4, model.get_piece_size())]
+    shutil.copy(EMBEDDED / "tokenizer.model", folder / "spm")
+    kept = [piece for piece in reversed(pieces) if piece != "▁house"]
+    return tokenizer(folder, [*SPECIAL, *kept, "▁anderswo"], kind="pieces", source_codes="spm", target_codes="spm")
+
+
+def test_sentencepiece_cuts_and_the_vocabulary_numbers(tmp_path: Path) -> None:
+    made = pieces_tokenizer(tmp_path)
+    lines = (tmp_path / "vocabulary").read_text(encoding="utf-8").split("\n")
+    model = SentencePieceProcessor(model_file=str(tmp_path / "spm"))
+    text = "The house is old , but we like it ."
+    cut = model.encode(text, out_type=str)
+    assert "▁house" in cut
+    assert made.encode([text]) == [[*(lines.index(p) if p in lines else 3 for p in cut), 2]]
+    known = text.replace("house ", "")
+    assert made.decode(made.encode([known])) == [known]
+    assert made.decode([[lines.index("▁anderswo"), lines.index("▁is")]]) == ["anderswo is"]
+    assert made.target.get_piece_size() == lines.index("▁anderswo") + 1
+
+
+def test_bytes_become_characters_and_marks_nothing(tmp_path: Path) -> None:
+    made = pieces_tokenizer(tmp_path)  # the embedded model has pieces for bytes
+    assert made.decode(made.encode(["we 🫠水 it"])) == ["we 🫠水 it"]
+    first, *_, last = made.encode(["we 🫠"])[0][:-1]
+    assert made.decode([[1, first, last, first, 2, 0]]) == ["we\ufffd we"]
+
+
+def test_a_mark_of_the_target_may_be_a_word_of_the_source(tmp_path: Path) -> None:
+    shutil.copy(EMBEDDED / "tokenizer.model", tmp_path / "spm")
+    (tmp_path / "s").write_text("<blank>\n▁we\n▁like\n<unk>\n▁it\n", encoding="utf-8")  # ids 1 and 2 are bos and eos
+    (tmp_path / "t").write_text("<blank>\n<s>\n</s>\n<unk>\n▁wir\n", encoding="utf-8")
+    rules = Tokenization(
+        source="s", target="t", kind="pieces", source_codes="spm", target_codes="spm", source_eos=False
+    )
+    made = load_tokenizer(rules, TOKENS, {name: tmp_path / name for name in rules.files})
+    assert made.encode(["we like it"]) == [[1, 2, 4]]
+
+
 @pytest.mark.parametrize("content", [{"<pad>": 0, "a": 5, " ": 4}, ["<pad>", "<s>", "</s>", "<unk>", " ", "a"]])
 def test_a_vocabulary_can_be_json(tmp_path: Path, content: object) -> None:
     (tmp_path / "v.json").write_text(json.dumps(content), encoding="utf-8")
@@ -123,7 +167,7 @@ def test_a_file_that_is_no_vocabulary_is_refused(tmp_path: Path, name: str, cont
 
 
 @pytest.mark.parametrize(
-    "settings", [{"kind": "bpe"}, {"source_codes": "a", "target_codes": "b"}, {"source_length": -1}]
+    "settings", [{"kind": "bpe"}, {"kind": "pieces"}, {"source_codes": "a", "target_codes": "b"}, {"source_length": -1}]
 )
 def test_settings_that_do_not_go_together_are_refused(settings: dict[str, object]) -> None:
     with pytest.raises(ValueError, match=r"go with the kind 'bpe'|at least 0"):

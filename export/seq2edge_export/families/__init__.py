@@ -7,7 +7,7 @@ from pathlib import Path
 from seq2edge.errors import CheckpointError, UsageError
 from seq2edge_export import checkpoint
 from seq2edge_export.checkpoint import Checkpoint
-from seq2edge_export.families import recipe
+from seq2edge_export.families import ctranslate2, recipe
 
 AUTO = "auto"
 
@@ -21,6 +21,7 @@ class Family:
 
 
 FAMILIES = {
+    "ctranslate2": Family(ctranslate2.recognises, ctranslate2.load_ctranslate2),
     "recipe": Family(recipe.recognises, recipe.load_recipe),
     "seq2edge": Family(Path.is_dir, checkpoint.load_checkpoint),
 }
@@ -41,6 +42,6 @@ def detect(path: Path) -> str:
         if family.recognises(path):
             return name
     raise CheckpointError(
-        f"{path} is neither a checkpoint folder nor a recipe (.toml); for a PyTorch state dict, "
-        f"draft a recipe with  seq2edge recipe {path}"
+        f"{path} is neither a checkpoint folder nor a recipe (.toml) nor an Argos package (.argosmodel); "
+        f"for a PyTorch state dict, draft a recipe with  seq2edge recipe {path}"
     )

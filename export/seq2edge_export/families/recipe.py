@@ -2,20 +2,19 @@
 
 from pathlib import Path
 
-import torch
-
 from seq2edge.errors import CheckpointError
 from seq2edge.tokenization import Tokenization
 from seq2edge_export.checkpoint import FORMAT_VERSION, Checkpoint, CheckpointConfig
 from seq2edge_export.model import Transformer
+from seq2edge_export.placing import fill
 from seq2edge_export.recipe.files import tokenizer_files
-from seq2edge_export.recipe.places import Place, places
+from seq2edge_export.recipe.places import places
 from seq2edge_export.recipe.positions import fill_positions, position_problems
 from seq2edge_export.recipe.problems import setting_problems, tensor_problems, tokenizer_problems
 from seq2edge_export.recipe.read import read_recipe
 from seq2edge_export.recipe.settings import Recipe
 from seq2edge_export.recipe.shape import shape_of
-from seq2edge_export.state_dict import StateDict, read_state_dict
+from seq2edge_export.state_dict import read_state_dict
 
 
 def recognises(path: Path) -> bool:
@@ -36,16 +35,9 @@ def load_recipe(path: Path) -> Checkpoint:
     problems += tokenizer_problems(recipe, rules, files, model.shape)
     if problems:
         raise CheckpointError(f"{path} does not fit {recipe.weights}: {'; '.join(problems)}")
-    _fill(model, found, state)
+    fill(model, found, state)
     fill_positions(model, recipe.positions, state)
     return Checkpoint("recipe", _config(recipe, rules, model), recipe.generation, model.eval(), rules, files)
-
-
-def _fill(model: Transformer, found: list[Place], state: StateDict) -> None:
-    with torch.no_grad():
-        for place in found:
-            for name, part in zip(place.ours, state[place.theirs].chunk(len(place.ours)), strict=True):
-                model.get_parameter(name).copy_(part)
 
 
 def _config(recipe: Recipe, rules: Tokenization, model: Transformer) -> CheckpointConfig:

@@ -107,7 +107,7 @@ def _tokens() -> Iterator[Line]:
 
 
 def _tokenizer() -> Iterator[Line]:
-    yield Line("kind", OPEN, "TODO characters, words, bpe or sentencepiece")
+    yield Line("kind", OPEN, "TODO characters, words, bpe, sentencepiece or pieces")
     yield Line("source", OPEN, "TODO file: a token a line, .json, or SentencePiece's .model")
     yield Line("target", OPEN, "TODO file; the same again if there is one for both")
     yield Line("lowercase", False, "TODO check")

@@ -1,19 +1,10 @@
-"""Where each tensor of an nn.Transformer goes in ours; needs nothing."""
+"""Where each tensor of an nn.Transformer goes in ours; needs torch."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from seq2edge.architecture import Architecture
+from seq2edge_export.placing import Place
 from seq2edge_export.recipe.settings import Recipe
-
-
-@dataclass(frozen=True)
-class Place:
-    """A tensor of theirs and the parameter of ours that it fills: three where it is query, key and value in one."""
-
-    theirs: str
-    ours: tuple[str, ...]
-
 
 # module of theirs -> module of ours, within a layer
 ENCODER = {

@@ -3,15 +3,12 @@
 from dataclasses import asdict
 from pathlib import Path
 
-import torch
-from torch import Tensor
-
 from seq2edge.architecture import Architecture
 from seq2edge.errors import DataError
 from seq2edge.tokenization import Tokenization
 from seq2edge.tokenizer import load_tokenizer
 from seq2edge_export.model import Transformer
-from seq2edge_export.recipe.places import Place
+from seq2edge_export.placing import Place, misfit
 from seq2edge_export.recipe.settings import Recipe
 from seq2edge_export.state_dict import StateDict
 
@@ -24,7 +21,7 @@ def tensor_problems(recipe: Recipe, state: StateDict, found: list[Place], model:
     problems = [f"{name} is missing" for name in missing]
     problems += [f"{name} has no place in the model (tensors.ignore leaves it out)" for name in state.keys() - known]
     problems += [f"{name} is to be ignored, but is not there" for name in names.ignore if name not in state]
-    problems += [_misfit(place, state[place.theirs], model) for place in found if place.theirs in state]
+    problems += [misfit(place, state[place.theirs], model) for place in found if place.theirs in state]
     return sorted(filter(None, problems))
 
 
@@ -63,17 +60,3 @@ def tokenizer_problems(recipe: Recipe, rules: Tokenization, files: dict[str, Pat
         for name, vocabulary, size in sides
         if vocabulary.get_piece_size() > size
     ]
-
-
-def _misfit(place: Place, tensor: Tensor, model: Transformer) -> str:
-    shape, wanted = tuple(tensor.shape), _wanted(place, model)
-    if shape != wanted:
-        return f"{place.theirs} has the shape {shape} instead of {wanted}"
-    if not tensor.is_floating_point():
-        return f"{place.theirs} holds {tensor.dtype} instead of floating-point numbers"
-    return "" if torch.isfinite(tensor).all() else f"{place.theirs} holds NaN or infinity"
-
-
-def _wanted(place: Place, model: Transformer) -> tuple[int, ...]:
-    rows, *rest = model.get_parameter(place.ours[0]).shape
-    return rows * len(place.ours), *rest

@@ -9,7 +9,7 @@ from sentencepiece import SentencePieceProcessor
 from seq2edge.errors import DataError
 
 SPACE = "▁"
-BYTE = re.compile(r"<0x([0-9A-F]{2})>")
+BYTE = re.compile(r"<0x([0-9A-F]{2})>")  # a byte of a character that has no piece
 
 
 class SentencePieces:
@@ -17,7 +17,7 @@ class SentencePieces:
 
     def __init__(self, model: SentencePieceProcessor) -> None:
         self.model = model
-        pieces = range(model.get_piece_size())
+        pieces = range(model.get_piece_size())  # bytes say little to a model
         self.odd = {number for number in pieces if model.is_unknown(number) or model.is_byte(number)}
 
     def encode(self, texts: list[str]) -> list[list[int]]:
@@ -33,22 +33,21 @@ class SentencePieces:
         return pieces
 
     def unknown_characters(self, text: str, ids: Sequence[int]) -> int:
-        """Those of unknown pieces, and those that are spelt in bytes, which say little to a model."""
-        return sum(self._odd_characters(*pair) for pair in zip(self.spell(text), ids, strict=True))
-
-    def _odd_characters(self, piece: str, number: int) -> int:
-        if number not in self.odd:
-            return 0
-        byte = BYTE.fullmatch(piece)
-        if byte is None:
-            return len(piece.removeprefix(SPACE))
-        return (int(byte[1], 16) & 0xC0) != 0x80  # the first byte of a character
+        return sum(characters(piece) for piece, number in zip(self.spell(text), ids, strict=True) if number in self.odd)
 
     def piece(self, number: int) -> str:
         return str(self.model.id_to_piece(number)) if number < self.get_piece_size() else f"<{number}>"
 
     def get_piece_size(self) -> int:
         return int(self.model.get_piece_size())
+
+
+def characters(piece: str) -> int:
+    """How many characters a piece stands for; those that are spelt in bytes count with their first byte."""
+    byte = BYTE.fullmatch(piece)
+    if byte is None:
+        return len(piece.removeprefix(SPACE))
+    return int((int(byte[1], 16) & 0xC0) != 0x80)
 
 
 def load_sentencepiece(path: Path) -> SentencePieces:

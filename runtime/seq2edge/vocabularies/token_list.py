@@ -37,14 +37,18 @@ class TokenList:
 
 
 def read_token_list(path: Path, tokens: SpecialTokens) -> TokenList:
+    return TokenList(read_ids(path), tokens)
+
+
+def read_ids(path: Path) -> dict[str, int]:
+    """The id of every token, marks included."""
     try:
         text = path.read_text(encoding="utf-8")
-        ids = _from_json(json.loads(text)) if path.suffix == ".json" else _from_lines(text)
+        return _from_json(json.loads(text)) if path.suffix == ".json" else _from_lines(text)
     except OSError as error:
         raise DataError(f"{path} cannot be read: {error.strerror}") from None
     except (ValueError, RecursionError) as error:
         raise DataError(f"{path} is not a vocabulary ({error})") from None
-    return TokenList(ids, tokens)
 
 
 def _from_lines(text: str) -> dict[str, int]:

@@ -2,13 +2,15 @@
 
 import dataclasses
 import itertools
+import math
+from collections.abc import Callable
 
 import pytest
 import torch
 from torch import nn
 
 from seq2edge.architecture import Architecture, count_parameters
-from seq2edge_export.model import Attention, KeysValues, Transformer, sinusoids
+from seq2edge_export.model import ACTIVATIONS, Attention, KeysValues, Transformer, sinusoids
 
 TINY = Architecture(
     source_vocabulary=40,
@@ -36,6 +38,10 @@ SHAPES.append(
         TINY, positions="none", tied_output=False, output_bias=True, embedding_scale=1.0, norm_epsilon=0.1
     )
 )
+SHAPES += [
+    dataclasses.replace(TINY, norm_first=False, embedding_norm=True, zero_start=True, activation=activation)
+    for activation in ("gelu_tanh", "gelu_sigmoid")
+]
 
 
 def model_of(shape: Architecture, seed: int = 3) -> Transformer:
@@ -103,6 +109,39 @@ def test_a_later_target_token_does_not_change_earlier_logits() -> None:
     changed[:, 4:] = 4
     before = model(source, mask, target)[:, :4]
     torch.testing.assert_close(before, model(source, mask, changed)[:, :4], **ROUNDING)
+
+
+def test_the_first_target_token_can_count_for_nothing_and_only_the_first() -> None:
+    source, mask = padded_source()
+    target = sentences(3, 6)
+    other_start = torch.cat([torch.full((3, 1), 5), target[:, 1:]], dim=1)
+    other_second = torch.cat([target[:, :1], torch.full((3, 1), 5), target[:, 2:]], dim=1)
+    zero, plain = (model_of(dataclasses.replace(TINY, zero_start=on)) for on in (True, False))
+    assert torch.equal(zero(source, mask, target), zero(source, mask, other_start))
+    assert not torch.equal(plain(source, mask, target), plain(source, mask, other_start))
+    assert not torch.equal(zero(source, mask, target), zero(source, mask, other_second))
+    with torch.no_grad():
+        plain.target_embedding.tokens.weight[5].zero_()  # joint: also in the source, which has no 5
+    assert not (source == 5).any()
+    assert not (target[:, 1:] == 5).any()
+    torch.testing.assert_close(
+        zero(source, mask, target)[..., 6:], plain(source, mask, other_start)[..., 6:], **ROUNDING
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "formula"),
+    [
+        ("gelu", lambda x: x * (1 + math.erf(x / math.sqrt(2))) / 2),
+        ("gelu_tanh", lambda x: x * (1 + math.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3))) / 2),
+        ("gelu_sigmoid", lambda x: x / (1 + math.exp(-1.702 * x))),
+        ("silu", lambda x: x / (1 + math.exp(-x))),
+    ],
+)
+def test_activations_are_their_formulas(name: str, formula: Callable[[float], float]) -> None:
+    points = torch.linspace(-6, 6, 49)
+    wanted = torch.tensor([formula(float(point)) for point in points])
+    torch.testing.assert_close(ACTIVATIONS[name](points), wanted, atol=1e-6, rtol=1e-5)
 
 
 def test_the_beams_of_a_sentence_share_its_keys_and_values() -> None:

@@ -1,0 +1,1 @@
+"""What CTranslate2 makes of a model: a file of named arrays, settings in JSON, vocabularies."""
