@@ -31,7 +31,7 @@ from seq2edge.bundle import Dialect, Precision
 def command(
     checkpoint: Path, bundle: Path, precision: Precision, dialect: Dialect, family: str, compare: bool, force: bool
 ) -> None:
-    """Turn a checkpoint folder, or a recipe, into a bundle folder that runs without PyTorch."""
+    """Turn a checkpoint (a folder, a recipe, a model for CTranslate2) into a bundle that runs without PyTorch."""
     from seq2edge.progress import stages
     from seq2edge_export.export import export_bundle
 
