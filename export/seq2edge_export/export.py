@@ -6,8 +6,6 @@ from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 
-import onnx_ir as ir
-
 from seq2edge import __version__, bundle, names
 from seq2edge.bundle import Bundle, Dialect, FileEntry, Manifest, Precision, load_bundle
 from seq2edge.errors import ParityError
@@ -20,17 +18,12 @@ from seq2edge_export.target import check_target
 from seq2edge_export.trace import OPSET, trace_decoder, trace_encoder
 from seq2edge_export.verify.verify import verify
 from seq2edge_graphs.manifest import describe_files, write_manifest
+from seq2edge_graphs.quantize.plan import plan_precision, quantize
 from seq2edge_graphs.split import part_giving
-from seq2edge_graphs.store import store_fp16, store_int8
 from seq2edge_graphs.strip import strip
 from seq2edge_graphs.weights import save_sharing_weights
 
 TOOLS = ("torch", "onnx", "onnxscript", "onnx-ir")
-STORES: dict[Precision, Callable[[ir.Model], None]] = {
-    "fp32": lambda model: None,
-    "fp16": store_fp16,
-    "int8": store_int8,
-}
 
 
 def export_bundle(
@@ -96,7 +89,8 @@ def _write_graphs(
     graphs = {names.ENCODER: encoder, **parts}
     for model in graphs.values():
         strip(model)
-        STORES[precision](model)
+    if precision != "fp32":
+        quantize(graphs.values(), plan_precision(graphs.values(), precision), dialect=dialect)
     save_sharing_weights({folder / name: model for name, model in graphs.items()}, folder / names.WEIGHTS)
 
 

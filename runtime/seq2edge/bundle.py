@@ -19,7 +19,7 @@ FORMAT_VERSION = 1
 EMBEDDED = Path(__file__).parent / "models" / "en-de"
 MANIFEST_BYTES = 1_000_000  # far more than any manifest has; a larger one is not read
 
-Precision = Literal["fp32", "fp16", "int8"]
+Precision = Literal["fp32", "fp16", "int8", "int4"]
 Dialect = Literal["ort", "portable"]
 
 

@@ -70,6 +70,14 @@ LIMITS = {
         bleu_loss=0.3,
         layer_difference=0.2,
     ),
+    "int4": Limits(
+        logit_difference=None,
+        top1_agreement=0.9,
+        mean_kl=1e-1,
+        tokens_equal=None,
+        bleu_loss=1.0,
+        layer_difference=0.5,
+    ),
 }
 
 
