@@ -4,13 +4,14 @@ from pathlib import Path
 
 from torch import nn
 
-from seq2edge.bundle import Bundle, Dialect, Languages, Precision, Rights
+from seq2edge.bundle import Bundle, Dialect, Languages, Rights
 from seq2edge.generation import GenerationOptions
 from seq2edge.tokenization import Tokenization
 from seq2edge.tokens import SpecialTokens
 from seq2edge_export.export import write_bundle
 from seq2edge_export.module_door import module_graphs
 from seq2edge_export.original import Original
+from seq2edge_graphs.quantize.wish import Wanted, Wish
 
 
 def export_module(
@@ -25,7 +26,7 @@ def export_module(
     languages: tuple[str, str] = ("", ""),
     license: str = "",
     attribution: str = "",
-    precision: Precision = "fp32",
+    precision: Wanted = "fp32",
     dialect: Dialect = "ort",
     compare: bool = True,
     force: bool = False,
@@ -44,4 +45,6 @@ def export_module(
         languages=Languages(source=languages[0], target=languages[1]),
         rights=Rights(license=license, attribution=attribution),
     )
-    return write_bundle(original, Path(target), precision=precision, dialect=dialect, compare=compare, force=force)
+    return write_bundle(
+        original, Path(target), wish=Wish(precision=precision), dialect=dialect, compare=compare, force=force
+    )

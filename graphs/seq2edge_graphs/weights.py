@@ -7,6 +7,8 @@ from typing import BinaryIO
 
 import onnx_ir as ir
 
+from seq2edge.files import replaced_file
+
 ALIGNMENT = 64  # a cache line, so that a memory-mapped tensor can be used where it lies
 INLINE_BYTES = 256  # smaller tensors (shapes, axes, scalars) stay in the graph, where shape inference sees them
 
@@ -14,9 +16,10 @@ INLINE_BYTES = 256  # smaller tensors (shapes, axes, scalars) stay in the graph,
 def save_sharing_weights(graphs: Mapping[Path, ir.Model], weights: Path) -> None:
     """Write each graph to its path, and the large tensors of all of them to ``weights``.
 
-    Tensors with the same bytes are stored once, whatever their names and graphs.
+    Tensors with the same bytes are stored once, whatever their names and graphs. They may come from a file of the same
+    name, which is replaced when all of them were read.
     """
-    with weights.open("wb") as file:
+    with replaced_file(weights) as new, new.open("wb") as file:
         places: dict[bytes, tuple[int, int]] = {}
         for model in graphs.values():
             for value in model.graph.initializers.values():

@@ -125,6 +125,7 @@ def measure(comparison: Comparison, references: Sequence[str] | None = None) -> 
         cross_difference=rounded(forced.cross),
         logit_difference=rounded(forced.logits.largest),
         top1_agreement=forced.logits.same_top / forced.logits.steps,
+        clear_agreement=forced.logits.same_clear / forced.logits.clear if forced.logits.clear else 1.0,
         mean_kl=rounded(forced.logits.divergence / forced.logits.steps),
         greedy_equal=min(map(_share_equal, greedy), default=0.0),
         beam_equal=min(map(_share_equal, beam), default=0.0),

@@ -22,7 +22,7 @@ from seq2edge_graphs.quantize.waves import compute_waves, find_waves
 
 Plan = Mapping[str, Precision]
 
-HIGHER: dict[Precision, Precision] = {"int4": "int8", "int8": "fp16", "fp16": "fp32", "fp32": "fp32"}
+HIGHER: dict[Precision, Precision] = {"int4": "int8", "int8": "fp16", "fp16": "fp32"}
 
 
 def part_names(graphs: Iterable[ir.Model]) -> list[str]:
