@@ -8,7 +8,7 @@ import onnxruntime
 
 from seq2edge_graphs.expose import expose
 from seq2edge_graphs.strip import strip
-from seq2edge_graphs.weights import ALIGNMENT, save_sharing_weights
+from seq2edge_graphs.weights import ALIGNMENT, load_with_weights, save_sharing_weights
 
 RANDOM = np.random.default_rng(0)
 TABLE = RANDOM.normal(size=(64, 48)).astype(np.float32)
@@ -66,3 +66,21 @@ def test_expose_gives_values_from_the_inside(tmp_path: Path) -> None:
     (tmp_path / "copy").mkdir()
     copy = expose(tmp_path / "a.onnx", ["rows.inside"], tmp_path / "copy", weights="weights.bin")
     np.testing.assert_array_equal(run(copy), TABLE[[3, 0, 63]])
+
+
+def test_expose_can_leave_the_outputs_in_front(tmp_path: Path) -> None:
+    save_sharing_weights({tmp_path / "a.onnx": graph()}, tmp_path / "weights.bin")
+    (tmp_path / "copy").mkdir()
+    copy = expose(tmp_path / "a.onnx", ["rows.inside"], tmp_path / "copy", weights="weights.bin", alone=False)
+    session = onnxruntime.InferenceSession(copy, providers=["CPUExecutionProvider"])
+    assert [output.name for output in session.get_outputs()] == ["product", "rows.inside"]
+
+
+def test_weights_are_read_from_a_file_with_several_names(tmp_path: Path) -> None:
+    save_sharing_weights({tmp_path / "a.onnx": graph()}, tmp_path / "weights.bin")
+    (tmp_path / "second name").hardlink_to(tmp_path / "weights.bin")
+    model = load_with_weights(tmp_path / "a.onnx")
+    np.testing.assert_array_equal(model.graph.initializers["table"].const_value.numpy(), TABLE)
+    (tmp_path / "again").mkdir()
+    save_sharing_weights({tmp_path / "again" / "a.onnx": model}, tmp_path / "again" / "weights.bin")
+    np.testing.assert_allclose(run(tmp_path / "again" / "a.onnx"), EXACT, rtol=1e-5, atol=1e-5)

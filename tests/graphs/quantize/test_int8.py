@@ -7,7 +7,7 @@ from small_graphs import FORMS, finish, given, linear, load, operators, run, tie
 
 from seq2edge.bundle import Dialect
 from seq2edge_graphs.quantize.plan import plan_precision, quantize
-from seq2edge_graphs.weights import save_sharing_weights
+from seq2edge_graphs.weights import load_with_weights, save_sharing_weights
 
 RANDOM = np.random.default_rng(0)
 CHANNELS = RANDOM.normal(size=(32, 64)).astype(np.float32)  # (N, K)
@@ -101,7 +101,7 @@ def test_graphs_that_lie_in_files_can_be_rewritten(tmp_path: Path) -> None:
     save_sharing_weights(
         {tmp_path / "full" / "graph.onnx": linear("Gemm", CHANNELS, BIAS)}, tmp_path / "full" / "w.bin"
     )
-    (found,) = run(to_int8(ir.load(tmp_path / "full" / "graph.onnx")), tmp_path, {"x": ROWS})
+    (found,) = run(to_int8(load_with_weights(tmp_path / "full" / "graph.onnx")), tmp_path, {"x": ROWS})
     (wanted,) = run(to_int8(linear("Gemm", CHANNELS, BIAS)), tmp_path, {"x": ROWS})
     np.testing.assert_array_equal(found, wanted)
 
