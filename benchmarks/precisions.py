@@ -33,7 +33,7 @@ from seq2edge_graphs.quantize.wish import Wish
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "benchmarks" / "results" / "precisions.jsonl"
 PICTURE = ROOT / "docs" / "quantization.png"
-PRECISIONS = ("fp16", "int8", "int4")
+CALIBRATION_SENTENCES = 256
 TIMED = {"greedy, batch 1": (1, 1), "greedy, batch 16": (1, 16), "beam 4, batch 16": (4, 16)}  # beams, batch size
 TIMED_SENTENCES = 32
 AGREEMENT_SENTENCES = 64
@@ -59,25 +59,32 @@ class System:
 @click.argument("references", type=click.Path(path_type=Path), required=False)
 @click.option("--lines", default=500, show_default=True)
 @click.option("--ctranslate2", "other", type=click.Path(path_type=Path), help="The same model for CTranslate2.")
+@click.option("--calibrate", type=click.Path(path_type=Path), help="Sentences to fit the rounding to 4 bits to.")
 @click.option("--show", is_flag=True, help="Only print the table and draw the picture of what was measured before.")
 def main(name: str, bundle: Path, sources: Path, references: Path, lines: int, other: Path | None, show: bool) -> None:
     """Measure one model and add its rows to the results."""
     if not show:
         texts, targets = (list(islice(read_lines(path), lines)) for path in (sources, references))
-        measure(name, load_bundle(bundle), texts, targets, other)
+        wishes = {precision: Wish(precision=precision) for precision in ("fp16", "int8", "int4")}
+        if calibrate is not None:
+            sentences = list(islice(read_lines(calibrate), CALIBRATION_SENTENCES))
+            wishes["int4 calibrated"] = Wish(precision="int4", calibration=sentences)
+        measure(name, load_bundle(bundle), texts, targets, wishes, other)
     rows = [json.loads(line) for line in RESULTS.read_text(encoding="utf-8").splitlines()]
     print(table(rows))
     draw(rows)
 
 
-def measure(name: str, original: Bundle, texts: list[str], targets: list[str], other: Path | None) -> None:
+def measure(
+    name: str, original: Bundle, texts: list[str], targets: list[str], wishes: dict[str, Wish], other: Path | None
+) -> None:
     manifest = original.manifest
     files = {file: original.folder / file for file in manifest.files}
     tokenizer = load_tokenizer(manifest.tokenizer, manifest.tokens, files)
     ids = tokenizer.encode(texts)
     folder = Path(mkdtemp())
     try:
-        systems = our_systems(original, folder, texts)
+        systems = our_systems(original, folder, texts, wishes)
         if other is not None:
             systems += their_systems(other, tokenizer)
         times = timed(systems, ids[:TIMED_SENTENCES])
@@ -90,10 +97,10 @@ def measure(name: str, original: Bundle, texts: list[str], targets: list[str], o
     RESULTS.write_text(text, encoding="utf-8")
 
 
-def our_systems(original: Bundle, folder: Path, texts: list[str]) -> list[System]:
+def our_systems(original: Bundle, folder: Path, texts: list[str], wishes: dict[str, Wish]) -> list[System]:
     made = {"fp32": original}
-    for precision in PRECISIONS:
-        made[precision] = quantize_bundle(original.folder, folder / precision, Wish(precision=precision), compare=False)
+    for place, (name, wish) in enumerate(wishes.items()):
+        made[name] = quantize_bundle(original.folder, folder / str(place), wish, compare=False)
     systems = []
     for precision, bundle in made.items():
         comparison = beside(bundle, original, texts[:AGREEMENT_SENTENCES])

@@ -51,6 +51,7 @@ class Quantization:
 
     weights: dict[str, int]  # how many of them in each precision
     others: dict[str, Precision]  # those in another precision than the bundle's, by name; of a mixed one, all
+    calibration: int  # sentences that the rounding was fitted to; 0: to the nearest numbers
 
 
 @dataclass(frozen=True, kw_only=True)

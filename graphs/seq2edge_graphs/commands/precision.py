@@ -23,6 +23,7 @@ def precision_options(default: str, *, choices: Sequence[str]) -> Callable[[F], 
         @click.option("--max-bleu-loss", type=float, help="With --precision auto: what may be lost on --input.")
         @click.option("--input", "source", type=FILE, help="Sentences to measure on, one a line; else a built-in set.")
         @click.option("--reference", type=FILE, help="Their translations, for BLEU and chrF.")
+        @click.option("--calibrate", type=FILE, help="Sentences to fit the rounding to 4 bits to, one a line.")
         @wraps(command)
         def wished(
             precision: Any,
@@ -30,13 +31,21 @@ def precision_options(default: str, *, choices: Sequence[str]) -> Callable[[F], 
             max_bleu_loss: float | None,
             source: Path | None,
             reference: Path | None,
+            calibrate: Path | None,
             **others: Any,
         ) -> Any:
             from seq2edge_graphs.compare.texts import read_texts
             from seq2edge_graphs.quantize.wish import Wish
 
             texts, references = read_texts(source, reference)
-            wish = Wish(precision=precision, keep=keep, max_bleu_loss=max_bleu_loss, texts=texts, references=references)
+            wish = Wish(
+                precision=precision,
+                keep=keep,
+                max_bleu_loss=max_bleu_loss,
+                texts=texts,
+                references=references,
+                calibration=read_texts(calibrate, None)[0] or (),
+            )
             return command(wish=wish, **others)
 
         return wished  # type: ignore[return-value]

@@ -4,16 +4,14 @@ from collections.abc import Sequence
 
 from seq2edge.bundle import Bundle
 from seq2edge.onnx_engine import OnnxEngine
-from seq2edge.tokenizer import load_tokenizer
+from seq2edge.tokenizer import Tokenizer, load_tokenizer
 from seq2edge_graphs.compare.measure import Comparison
 from seq2edge_graphs.compare.sentences import readable
 
 
 def beside(bundle: Bundle, original: Bundle, texts: Sequence[str] | None) -> Comparison:
     """Both side by side on some sentences, or on a built-in set."""
-    manifest = original.manifest
-    files = {name: original.folder / name for name in manifest.files}
-    tokenizer = load_tokenizer(manifest.tokenizer, manifest.tokens, files)
+    manifest, tokenizer = original.manifest, tokenizer_of(original)
     sources, most_tokens = readable(texts, tokenizer, longest=manifest.max_positions)
     return Comparison(
         ours=OnnxEngine(bundle, threads=1),
@@ -23,3 +21,9 @@ def beside(bundle: Bundle, original: Bundle, texts: Sequence[str] | None) -> Com
         sources=sources,
         most_tokens=most_tokens,
     )
+
+
+def tokenizer_of(bundle: Bundle) -> Tokenizer:
+    manifest = bundle.manifest
+    files = {name: bundle.folder / name for name in manifest.tokenizer.files}
+    return load_tokenizer(manifest.tokenizer, manifest.tokens, files)

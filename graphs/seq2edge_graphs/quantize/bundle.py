@@ -13,10 +13,12 @@ from seq2edge.errors import ParityError, UsageError
 from seq2edge.files import new_folder
 from seq2edge.parity import LIMITS, shortcomings
 from seq2edge_graphs.compare.measure import measure
+from seq2edge_graphs.compare.sentences import readable
 from seq2edge_graphs.manifest import describe_files, write_manifest
-from seq2edge_graphs.quantize.beside import beside
+from seq2edge_graphs.quantize.beside import beside, tokenizer_of
+from seq2edge_graphs.quantize.calibrate import collect_grams
 from seq2edge_graphs.quantize.choose import Choice, choose
-from seq2edge_graphs.quantize.plan import Plan, plan_precision
+from seq2edge_graphs.quantize.plan import Grams, Plan, plan_precision
 from seq2edge_graphs.quantize.trial import load_graphs, write_graphs
 from seq2edge_graphs.quantize.wish import Wish
 from seq2edge_graphs.target import check_target
@@ -58,13 +60,14 @@ def in_place(
     """Rewrite the graphs of an unfinished bundle in float32 as is wished, and give the manifest that fits them."""
     if wish.precision == "fp32":
         return bundle.manifest
-    plan, precision = _plan(bundle, wish, say, explain)
+    grams = _grams(bundle, wish, say)
+    plan, precision = _plan(bundle, wish, grams, say, explain)
     say(f"writing the weights in {precision}")
-    write_graphs(bundle, plan, bundle.folder)
+    write_graphs(bundle, plan, bundle.folder, grams)
     return replace(
         bundle.manifest,
         precision=precision,
-        quantization=_described(plan, precision),
+        quantization=_described(plan, precision, wish),
         tools={**bundle.manifest.tools, "seq2edge": __version__, **{name: version(name) for name in TOOLS}},
         files=describe_files(bundle.folder),
     )
@@ -78,18 +81,29 @@ def _check_float(bundle: Bundle) -> None:
         )
 
 
-def _plan(bundle: Bundle, wish: Wish, say: Say, explain: Callable[[Choice], None]) -> tuple[Plan, Precision]:
+def _grams(bundle: Bundle, wish: Wish, say: Say) -> Grams | None:
+    if not wish.calibration:
+        return None
+    say("watching what the weights are multiplied with")
+    return collect_grams(
+        bundle, readable(wish.calibration, tokenizer_of(bundle), longest=bundle.manifest.max_positions)[0]
+    )
+
+
+def _plan(
+    bundle: Bundle, wish: Wish, grams: Grams | None, say: Say, explain: Callable[[Choice], None]
+) -> tuple[Plan, Precision]:
     if wish.precision != "auto":
         return plan_precision(load_graphs(bundle).values(), wish.precision, keep=wish.keep), wish.precision
-    chosen = choose(bundle, wish, say)
+    chosen = choose(bundle, wish, grams, say)
     explain(chosen)
     precisions = set(chosen.plan.values())
     return chosen.plan, precisions.pop() if len(precisions) == 1 else "mixed"
 
 
-def _described(plan: Plan, precision: Precision) -> Quantization:
+def _described(plan: Plan, precision: Precision, wish: Wish) -> Quantization:
     others = {name: one for name, one in plan.items() if one != precision}
-    return Quantization(weights=dict(Counter(plan.values())), others=others)
+    return Quantization(weights=dict(Counter(plan.values())), others=others, calibration=len(wish.calibration))
 
 
 def _proven(made: Bundle, original: Bundle, wish: Wish) -> Manifest:

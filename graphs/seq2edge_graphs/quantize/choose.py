@@ -18,7 +18,7 @@ from seq2edge_graphs.compare.measure import BEAMS
 from seq2edge_graphs.compare.quality import quality
 from seq2edge_graphs.quantize.beside import beside
 from seq2edge_graphs.quantize.parts import parts_of
-from seq2edge_graphs.quantize.plan import Plan
+from seq2edge_graphs.quantize.plan import Grams, Plan
 from seq2edge_graphs.quantize.trial import load_graphs, tried
 from seq2edge_graphs.quantize.wish import Wish
 
@@ -51,13 +51,15 @@ class Choice:
         return self.plan[group.parts[0]]
 
 
-def choose(bundle: Bundle, wish: Wish, say: Callable[[str], None] = lambda _: None) -> Choice:
+def choose(
+    bundle: Bundle, wish: Wish, grams: Grams | None = None, say: Callable[[str], None] = lambda _: None
+) -> Choice:
     """The plan with the fewest bits whose loss of BLEU on the texts is within the limit."""
     assert wish.texts is not None
     assert wish.references is not None
     limit = wish.max_bleu_loss
     assert limit is not None
-    trials = _Trials(bundle, wish.texts, wish.references, say)
+    trials = _Trials(bundle, wish.texts, wish.references, grams, say)
     groups = trials.ranked(groups_of(bundle))
     for fewer, more in LADDER:
         plans = [plan_of(groups, count, fewer, more) for count in range(len(groups) + 1)]
@@ -96,9 +98,14 @@ class _Trials:
     """Measures plans on the sentences, each once."""
 
     def __init__(
-        self, bundle: Bundle, texts: Sequence[str], references: Sequence[str], say: Callable[[str], None]
+        self,
+        bundle: Bundle,
+        texts: Sequence[str],
+        references: Sequence[str],
+        grams: Grams | None,
+        say: Callable[[str], None],
     ) -> None:
-        self.bundle, self.texts, self.references, self.say = bundle, texts, references, say
+        self.bundle, self.texts, self.references, self.grams, self.say = bundle, texts, references, grams, say
         self.losses: dict[tuple[Precision, ...], float] = {}
         self.bleu_original = 0.0
 
@@ -109,7 +116,7 @@ class _Trials:
         measured = []
         for place, group in enumerate(groups, start=1):
             self.say(f"measuring what {group.name} costs ({place} of {len(groups)})")
-            with tried(self.bundle, dict.fromkeys(group.parts, LADDER[0][0])) as trial:
+            with tried(self.bundle, dict.fromkeys(group.parts, LADDER[0][0]), self.grams) as trial:
                 logits = beside(trial, self.bundle, few).force(targets, (BATCH,)).logits
             measured.append(Group(group.name, group.parts, group.numbers, logits.divergence / logits.steps))
         return sorted(measured, key=lambda group: -group.damage / group.numbers)
@@ -124,7 +131,7 @@ class _Trials:
         return self.losses[key]
 
     def _measure(self, plan: Plan) -> float:
-        with tried(self.bundle, plan) as trial:
+        with tried(self.bundle, plan, self.grams) as trial:
             comparison = beside(trial, self.bundle, self.texts)
             pairs = comparison.outputs(BEAMS, BATCH)
         decode = comparison.tokenizer.decode

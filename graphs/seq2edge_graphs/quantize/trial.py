@@ -10,7 +10,7 @@ import onnx_ir as ir
 
 from seq2edge import names
 from seq2edge.bundle import Bundle
-from seq2edge_graphs.quantize.plan import Plan, quantize
+from seq2edge_graphs.quantize.plan import Grams, Plan, quantize
 from seq2edge_graphs.weights import save_sharing_weights
 
 
@@ -23,16 +23,16 @@ def load_graphs(bundle: Bundle) -> dict[str, ir.Model]:
     return {name: ir.load(bundle.folder / name) for name in graph_names(bundle)}
 
 
-def write_graphs(bundle: Bundle, plan: Plan, folder: Path) -> None:
+def write_graphs(bundle: Bundle, plan: Plan, folder: Path, grams: Grams | None = None) -> None:
     """Write the graphs of a bundle in other precisions, with their weights; the folder may be the bundle's own."""
     graphs = load_graphs(bundle)
-    quantize(graphs.values(), plan, dialect=bundle.manifest.dialect)
+    quantize(graphs.values(), plan, dialect=bundle.manifest.dialect, grams=grams)
     save_sharing_weights({folder / name: model for name, model in graphs.items()}, folder / names.WEIGHTS)
 
 
 @contextmanager
-def tried(bundle: Bundle, plan: Plan) -> Iterator[Bundle]:
+def tried(bundle: Bundle, plan: Plan, grams: Grams | None = None) -> Iterator[Bundle]:
     """A bundle in other precisions that is gone afterwards."""
     with TemporaryDirectory() as name:
-        write_graphs(bundle, plan, Path(name))
+        write_graphs(bundle, plan, Path(name), grams)
         yield replace(bundle, folder=Path(name))

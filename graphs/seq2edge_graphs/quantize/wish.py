@@ -18,6 +18,7 @@ class Wish:
     max_bleu_loss: float | None = None  # of "auto"
     texts: Sequence[str] | None = None  # to measure on; left out, a built-in set
     references: Sequence[str] | None = None  # their translations, for BLEU
+    calibration: Sequence[str] = ()  # sentences whose translation the rounding to 4 bits is fitted to
 
     def __post_init__(self) -> None:
         if self.precision == "auto" and (self.references is None or self.max_bleu_loss is None):
@@ -28,6 +29,10 @@ class Wish:
             raise UsageError("--keep-precision does not go with --precision auto, which chooses itself")
         if self.precision == "fp32" and self.keep:
             raise UsageError("--keep-precision does not go with --precision fp32, which keeps everything")
+        if self.calibration and self.precision not in ("int4", "auto"):
+            raise UsageError(
+                f"--calibrate fits the rounding to 4 bits, which --precision {self.precision} does not have"
+            )
         if self.max_bleu_loss is not None and not self.max_bleu_loss >= 0:
             raise UsageError(f"--max-bleu-loss is {self.max_bleu_loss}, but must be at least 0")
 
