@@ -61,7 +61,16 @@ class System:
 @click.option("--ctranslate2", "other", type=click.Path(path_type=Path), help="The same model for CTranslate2.")
 @click.option("--calibrate", type=click.Path(path_type=Path), help="Sentences to fit the rounding to 4 bits to.")
 @click.option("--show", is_flag=True, help="Only print the table and draw the picture of what was measured before.")
-def main(name: str, bundle: Path, sources: Path, references: Path, lines: int, other: Path | None, show: bool) -> None:
+def main(
+    name: str,
+    bundle: Path,
+    sources: Path,
+    references: Path,
+    lines: int,
+    other: Path | None,
+    calibrate: Path | None,
+    show: bool,
+) -> None:
     """Measure one model and add its rows to the results."""
     if not show:
         texts, targets = (list(islice(read_lines(path), lines)) for path in (sources, references))
