@@ -12,10 +12,10 @@ from tiny_checkpoint import SENTENCES
 from seq2edge import names
 from seq2edge.bundle import Bundle, Dialect, Precision, load_bundle
 from seq2edge.errors import DataError
+from seq2edge.forcing import forced_logits
 from seq2edge.onnx_engine import OnnxEngine
 from seq2edge.sessions import open_session, run
 from seq2edge.tokenizer import load_tokenizer
-from seq2edge_export.verify.forcing import forced_logits
 from seq2edge_graphs.expose import expose
 from seq2edge_graphs.manifest import describe_files, write_manifest
 from seq2edge_graphs.quantize.calibrate import collect_grams

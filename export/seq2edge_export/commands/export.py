@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, get_args
 import click
 
 from seq2edge.bundle import Dialect
-from seq2edge_graphs.commands.precision import explain, precision_options
+from seq2edge_graphs.commands.precision import explain, precision_options, quality_text
 
 if TYPE_CHECKING:
     from seq2edge_graphs.quantize.wish import Wish
@@ -48,4 +48,4 @@ def command(
         )
     for choice in choices:
         click.echo(explain(choice))
-    click.echo(f"{bundle}: {made.size_text}")
+    click.echo(f"{bundle}: {made.size_text}{quality_text(made.manifest.parity)}")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 if TYPE_CHECKING:
+    from seq2edge.parity import Parity
     from seq2edge_graphs.quantize.choose import Choice
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -66,3 +67,14 @@ def explain(choice: "Choice") -> str:
     for group in choice.groups:
         lines.append(f"{group.name:<{width}}  {choice.precision(group):<7}  {group.numbers:>12,}  {group.damage:.1e}")
     return "\n".join([*lines, f"BLEU {choice.bleu:.2f} instead of {choice.bleu_original:.2f}"])
+
+
+def quality_text(parity: "Parity | None") -> str:
+    """What the translations lost, where there were references."""
+    if parity is None or parity.quality is None:
+        return ""
+    quality = parity.quality
+    return (
+        f", BLEU {quality.bleu_bundle:.2f} instead of {quality.bleu_original:.2f}, "
+        f"chrF {quality.chrf_bundle:.2f} instead of {quality.chrf_original:.2f}"
+    )

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from seq2edge_graphs.commands.precision import explain, precision_options
+from seq2edge_graphs.commands.precision import explain, precision_options, quality_text
 
 if TYPE_CHECKING:
     from seq2edge_graphs.quantize.wish import Wish
@@ -27,4 +27,4 @@ def command(bundle: Path, output: Path, wish: "Wish", compare: bool, force: bool
         made = quantize_bundle(bundle, output, wish, compare=compare, force=force, say=say, explain=choices.append)
     for choice in choices:
         click.echo(explain(choice))
-    click.echo(f"{output}: {made.size_text}")
+    click.echo(f"{output}: {made.size_text}{quality_text(made.manifest.parity)}")

@@ -11,7 +11,7 @@ import onnx_ir as ir
 from seq2edge import names
 from seq2edge.bundle import Bundle
 from seq2edge_graphs.quantize.plan import Grams, Plan, quantize
-from seq2edge_graphs.weights import save_sharing_weights
+from seq2edge_graphs.weights import load_with_weights, save_sharing_weights
 
 
 def graph_names(bundle: Bundle) -> list[str]:
@@ -20,7 +20,7 @@ def graph_names(bundle: Bundle) -> list[str]:
 
 
 def load_graphs(bundle: Bundle) -> dict[str, ir.Model]:
-    return {name: ir.load(bundle.folder / name) for name in graph_names(bundle)}
+    return {name: load_with_weights(bundle.folder / name) for name in graph_names(bundle)}
 
 
 def write_graphs(bundle: Bundle, plan: Plan, folder: Path, grams: Grams | None = None) -> None:

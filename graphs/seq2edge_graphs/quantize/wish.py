@@ -30,9 +30,7 @@ class Wish:
         if self.precision == "fp32" and self.keep:
             raise UsageError("--keep-precision does not go with --precision fp32, which keeps everything")
         if self.calibration and self.precision not in ("int4", "auto"):
-            raise UsageError(
-                f"--calibrate fits the rounding to 4 bits, which --precision {self.precision} does not have"
-            )
+            raise UsageError(f"--calibrate is for rounding to 4 bits, not for --precision {self.precision}")
         if self.max_bleu_loss is not None and not self.max_bleu_loss >= 0:
             raise UsageError(f"--max-bleu-loss is {self.max_bleu_loss}, but must be at least 0")
 
