@@ -24,7 +24,8 @@ class Sentence:
 
     source: list[int]
     prefix: tuple[int, ...] = ()
-    number: int = 0  # what sampling and the hook know it by
+    number: int = 0  # of the text: what sampling and the hook know it by
+    part: int = 0  # of the text, which draws its own samples
 
 
 def decode(
@@ -74,7 +75,8 @@ def _decode_batch(
     starts = [[options.decoder_start_token_id, *sentence.prefix] for sentence in sentences]
     if longest is not None:
         options = options.within(1 + longest, prefix_length=len(starts[0]))
-    return search(step, starts, options, numbers=[sentence.number for sentence in sentences], hook=hook)
+    numbers, parts = [sentence.number for sentence in sentences], [sentence.part for sentence in sentences]
+    return search(step, starts, options, numbers=numbers, parts=parts, hook=hook)
 
 
 def _batches(sentences: Sequence[Sentence], batch_tokens: int, batch_size: int | None) -> list[list[int]]:
