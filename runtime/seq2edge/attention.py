@@ -6,8 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from seq2edge.errors import UsageError
-from seq2edge.text_options import parse_heads
+from seq2edge.text_options import check_heads, parse_heads
 
 Weights = NDArray[np.float32]
 Pairs = tuple[tuple[int, int], ...]
@@ -42,12 +41,11 @@ def attention(
 
 def average(weights: Weights, heads: str) -> Weights:  # (L, H, T, S) -> (T, S)
     """The mean of the wanted heads, as ``TextOptions.attention`` names them."""
-    layers, count = weights.shape[:2]
-    chosen = []
-    for layer, head in parse_heads(heads):
-        if layer > layers or (head or 1) > count:
-            raise UsageError(f"attention is {heads!r}, but the decoder has {layers} layers of {count} heads")
-        chosen.append(weights[layer - 1].mean(axis=0) if head is None else weights[layer - 1, head - 1])
+    check_heads(heads, layers=weights.shape[0], heads=weights.shape[1])
+    chosen = [
+        weights[layer - 1].mean(axis=0) if head is None else weights[layer - 1, head - 1]
+        for layer, head in parse_heads(heads)
+    ]
     mean: Weights = np.mean(chosen, axis=0) if chosen else weights.mean(axis=(0, 1))
     return mean
 
