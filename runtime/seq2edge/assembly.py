@@ -17,13 +17,14 @@ from seq2edge.translation import Translation
 def translation_of(part: Part, found: Hypothesis, prefix: tuple[int, ...], tokenizer: Tokenizer) -> Translation:
     """What one hypothesis says."""
     tokens = (*prefix, *found.tokens)
+    inside = tokenizer.frame.inside(part.ids)
     return Translation(
         text=tokenizer.decode([tokens])[0],
         tokens=tokens,
         score=found.score,
         token_scores=tuple(found.token_scores),
         ended=found.ended,
-        repeats=repeats(tokens, part.ids),
+        repeats=repeats(tokens, part.ids[inside.start : inside.stop]),
         truncated=part.truncated,
         unknown=part.unknown,
     )

@@ -1,13 +1,13 @@
 """Decode any number of sentences with any engine: batches in, hypotheses out; needs numpy."""
 
 from collections.abc import Sequence
-from concurrent.futures import Executor
 from dataclasses import dataclass
 from typing import Protocol
 
 from seq2edge.batching import group
 from seq2edge.generation import GenerationOptions
 from seq2edge.search import Hook, Hypothesis, Step, search
+from seq2edge.workers import Workers
 
 BATCH_TOKENS = 1024
 
@@ -47,7 +47,7 @@ def decode_sentences(
     options: GenerationOptions,
     *,
     hook: Hook | None = None,
-    workers: Executor | None = None,
+    workers: Workers | None = None,
     longest: int | None = None,
     batch_tokens: int = BATCH_TOKENS,
     batch_size: int | None = None,
@@ -62,7 +62,7 @@ def decode_sentences(
 
     batches = _batches(sentences, batch_tokens, batch_size)
     results: list[list[Hypothesis]] = [[]] * len(sentences)
-    for batch, found in zip(batches, (workers.map if workers else map)(run, batches), strict=True):
+    for batch, found in zip(batches, workers.map(run, batches) if workers else map(run, batches), strict=True):
         for place, hypotheses in zip(batch, found, strict=True):
             results[place] = hypotheses
     return results

@@ -37,13 +37,15 @@ class DataError(Seq2EdgeError):
 class TextTooLongError(DataError):
     """A text with more tokens than the model has positions; ``place`` counts the texts from 0."""
 
-    def __init__(self, place: int, tokens: int, longest: int) -> None:
-        super().__init__(f"text {place + 1} has {tokens} tokens, but the model reads at most {longest}; split it")
-        self.place, self.tokens, self.longest = place, tokens, longest
+    def __init__(
+        self, place: int, tokens: int, longest: int, *, name: str = "text", advice: str = "shorten it"
+    ) -> None:
+        super().__init__(f"{name} {place + 1} has {tokens} tokens, but the model has room for {longest}; {advice}")
+        self.place, self.tokens, self.longest, self.name, self.advice = place, tokens, longest, name, advice
 
     def behind(self, others: int) -> "TextTooLongError":
         """The same error where other texts came before."""
-        return TextTooLongError(self.place + others, self.tokens, self.longest)
+        return TextTooLongError(self.place + others, self.tokens, self.longest, name=self.name, advice=self.advice)
 
 
 class CannotSplitError(DataError, ValueError):

@@ -51,6 +51,14 @@ def join(texts: Sequence[str]) -> str:
     return "".join(result)
 
 
+def settled(text: str) -> str:
+    """As much of a joined text as stays when its last part grows: a quote at the end may yet lose the space before."""
+    end = len(text)
+    while end and (text[end - 1].isspace() or text[end - 1] in _NEUTRAL):
+        end -= 1
+    return text[:end]
+
+
 def _is_unspaced(character: str) -> bool:
     return _UNSPACED.match(character) is not None
 
