@@ -72,8 +72,8 @@ class CommandTable(click.Group):
             raise
         except OSError as error:
             _refuse(ctx, DataError(f"{error.filename or 'a file'} cannot be used: {error.strerror or error}"))
-        except KeyboardInterrupt:
-            click.echo("\nstopped", err=True)
+        except KeyboardInterrupt as stop:
+            click.echo("\n" + "; ".join(["stopped", *map(str, stop.args)]), err=True)
             ctx.exit(INTERRUPTED)
         except ModuleNotFoundError as error:
             package = (error.name or "").split(".")[0]

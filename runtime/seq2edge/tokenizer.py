@@ -1,5 +1,6 @@
 """Text to ids and back with a source and a target vocabulary; needs sentencepiece and tokenizers."""
 
+import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +12,8 @@ from seq2edge.tokens import SpecialTokens
 from seq2edge.vocabularies import Vocabulary, load_sentencepiece, load_vocabulary
 
 T = TypeVar("T")
+NO_ID = -1  # in place of an id that is not looked at
+BLANK = "\u115f\u1160\u2800\u3164"  # letters and signs that leave no mark on paper
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,9 +34,18 @@ class Frame:
         kept = longest - len(self.after)
         return framed[:kept] + framed[len(framed) - len(self.after) :]
 
-    def marks(self, length: int) -> set[int]:
-        """The places that are no part of the text, where so many ids are."""
-        return set(range(len(self.before))) | set(range(length - len(self.after), length))
+    def inside(self, framed: Sequence[int]) -> range:
+        """The places of the text's own ids: without the marks, and without what fills up."""
+        end = len(framed)
+        while self.length and end > len(self.before) and framed[end - 1] == self.pad:
+            end -= 1
+        if tuple(framed[end - len(self.after) : end]) == self.after:  # not where the end mark also fills up
+            end -= len(self.after)
+        return range(len(self.before), end)
+
+    def marks(self, framed: Sequence[int]) -> set[int]:
+        """The places of all other ids."""
+        return set(range(len(framed))) - set(self.inside(framed))
 
 
 class Tokenizer:
@@ -66,7 +78,7 @@ class Tokenizer:
     def encode_or_nothing(self, texts: Sequence[str]) -> list[list[int]]:
         """The same, but no ids at all for a text that says nothing: the model would invent something."""
         pieces = self.source.encode(self._prepare(texts))
-        visible = [bool(ids) and bool(text.strip()) for text, ids in zip(texts, pieces, strict=True)]
+        visible = [bool(ids) and any(map(_is_visible, text)) for text, ids in zip(texts, pieces, strict=True)]
         return [self.frame.around(ids) if seen else [] for ids, seen in zip(pieces, visible, strict=True)]
 
     def encode_target(self, texts: Sequence[str]) -> list[list[int]]:
@@ -78,11 +90,13 @@ class Tokenizer:
         return self.target.encode(self._prepare([text]))[0]
 
     def unknown_characters(self, text: str, ids: Sequence[int]) -> int:
-        """How many characters of a source text have no token; ``ids`` are those of ``encode``."""
+        """How many characters of a source text have no token; ``ids`` are those of ``encode``, or the first of them."""
         if self.source.odd.isdisjoint(ids):
             return 0
         [prepared] = self._prepare([text])
-        return self.source.unknown_characters(prepared, self.source.encode([prepared])[0])
+        [every] = self.source.encode([prepared])
+        kept = len(self.frame.inside(ids))
+        return self.source.unknown_characters(prepared, every[:kept] + [NO_ID] * (len(every) - kept))
 
     def spell_source(self, text: str) -> list[str]:
         """How each of a text's source ids is written, marks included."""
@@ -115,6 +129,11 @@ def load_tokenizer(rules: Tokenization, tokens: SpecialTokens, files: Mapping[st
         for name, codes in ((rules.source, rules.source_codes), (rules.target, rules.target_codes))
     )
     return Tokenizer(source, target, eos=tokens.eos, frame=frame, lowercase=rules.lowercase)
+
+
+def _is_visible(character: str) -> bool:
+    """Whether it says something alone: no space, no control or format character, no accent without its letter."""
+    return not (character.isspace() or unicodedata.category(character)[0] in "CM" or character in BLANK)
 
 
 def _check(text: str) -> None:
