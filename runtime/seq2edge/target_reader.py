@@ -14,6 +14,7 @@ from seq2edge.onnx_engine import OnnxEngine
 from seq2edge.parts import Part
 from seq2edge.scorer import Scored, open_scorer
 from seq2edge.search import Scores
+from seq2edge.text_options import TextOptions
 from seq2edge.tokenizer import Tokenizer
 from seq2edge.translation import Translation
 
@@ -39,24 +40,20 @@ class TargetReader:
         return [scored.log_probabilities for scored in self._in_batches(pairs, self._in_one_pass, workers)]
 
     def with_attention(
-        self, parts: list[Part], ranked: list[list[Translation]], heads: str, workers: Executor | None
+        self, parts: list[Part], ranked: list[list[Translation]], wanted: TextOptions, workers: Executor | None
     ) -> list[list[Translation]]:
         """The same translations, each with where the wanted heads looked."""
         if self.scorer is None:
             raise BundleError("this bundle cannot show attention: it has no scorer graph, as its module gives none")
         pairs = [(part.ids, one.tokens) for part, several in zip(parts, ranked, strict=True) for one in several]
-        found = (average(one.attention, heads) for one in self._in_batches(pairs, self._in_one_pass, workers))
+        tokenizer = self.tokenizer.with_source_prefix(wanted.source_prefix)
+        found = (
+            average(one.attention, wanted.attention) for one in self._in_batches(pairs, self._in_one_pass, workers)
+        )
         return [
-            [replace(one, attention=self._attention(part, one, next(found))) for one in several]
+            [replace(one, attention=_attention(tokenizer, part, one, next(found))) for one in several]
             for part, several in zip(parts, ranked, strict=True)
         ]
-
-    def _attention(self, part: Part, translation: Translation, weights: Weights) -> Attention:
-        frame, tokens = self.tokenizer.frame, translation.tokens
-        source = frame.cut(self.tokenizer.spell_source(part.text), len(part.ids))
-        target = [self.tokenizer.target.piece(token) for token in tokens]
-        ends = {len(tokens) - 1} if translation.ended else set()
-        return attention(weights, source, target, marks=(frame.marks(len(part.ids)), ends))
 
     def _in_one_pass(self, pairs: list[Pair]) -> list[Scored]:
         assert self.scorer is not None
@@ -80,3 +77,11 @@ class TargetReader:
             for place, one in zip(batch, several, strict=True)
         }
         return [by_place[place] for place in range(len(pairs))]
+
+
+def _attention(tokenizer: Tokenizer, part: Part, translation: Translation, weights: Weights) -> Attention:
+    frame, tokens = tokenizer.frame, translation.tokens
+    source = frame.cut(tokenizer.spell_source(part.text), len(part.ids))
+    target = [tokenizer.target.piece(token) for token in tokens]
+    ends = {len(tokens) - 1} if translation.ended else set()
+    return attention(weights, source, target, marks=(frame.marks(len(part.ids)), ends))
