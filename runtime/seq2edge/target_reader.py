@@ -13,6 +13,7 @@ from seq2edge.onnx_engine import OnnxEngine
 from seq2edge.parts import Part
 from seq2edge.scorer import open_scorer
 from seq2edge.search import Scores
+from seq2edge.text_options import TextOptions
 from seq2edge.tokenizer import Tokenizer
 from seq2edge.translation import Translation
 from seq2edge.workers import Workers
@@ -39,7 +40,7 @@ class TargetReader:
         return self._in_batches(pairs, read, workers, self._batches(pairs))
 
     def with_attention(
-        self, parts: list[Part], ranked: list[list[Translation]], heads: str, workers: Workers
+        self, parts: list[Part], ranked: list[list[Translation]], wanted: TextOptions, workers: Workers
     ) -> list[list[Translation]]:
         """The same translations, each with where the wanted heads looked."""
         scorer = self.scorer
@@ -48,22 +49,18 @@ class TargetReader:
 
         def look(pairs: list[Pair]) -> list[Weights]:  # the average at once: all heads of all pairs would be too much
             sources, targets = zip(*pairs, strict=True)
-            return [average(one.attention, heads) for one in scorer.score(sources, targets, start=self.start)]
+            return [
+                average(one.attention, wanted.attention) for one in scorer.score(sources, targets, start=self.start)
+            ]
 
         pairs = [(part.ids, one.tokens) for part, several in zip(parts, ranked, strict=True) for one in several]
+        tokenizer = self.tokenizer.with_source_prefix(wanted.source_prefix)
         batches = [few for batch in self._batches(pairs) for few in _in_few(batch, pairs, scorer.heads)]
         found = iter(self._in_batches(pairs, look, workers, batches))
         return [
-            [replace(one, attention=self._attention(part, one, next(found))) for one in several]
+            [replace(one, attention=_attention(tokenizer, part, one, next(found))) for one in several]
             for part, several in zip(parts, ranked, strict=True)
         ]
-
-    def _attention(self, part: Part, translation: Translation, weights: Weights) -> Attention:
-        frame, tokens = self.tokenizer.frame, translation.tokens
-        source = frame.cut(self.tokenizer.spell_source(part.text), len(part.ids))
-        target = [self.tokenizer.target.piece(token) for token in tokens]
-        ends = {len(tokens) - 1} if translation.ended else set()
-        return attention(weights, source, target, marks=(frame.marks(part.ids), ends))
 
     def _in_one_pass(self, pairs: list[Pair]) -> list[Scores]:
         assert self.scorer is not None
@@ -97,3 +94,11 @@ def _in_few(batch: list[int], pairs: Sequence[Pair], heads: int) -> list[list[in
     source, target = (max(len(pairs[place][side]) for place in batch) for side in (0, 1))
     most = max(1, ATTENTION_AT_ONCE // (heads * source * target))
     return [batch[start : start + most] for start in range(0, len(batch), most)]
+
+
+def _attention(tokenizer: Tokenizer, part: Part, translation: Translation, weights: Weights) -> Attention:
+    frame, tokens = tokenizer.frame, translation.tokens
+    source = frame.cut(tokenizer.spell_source(part.text), len(part.ids))
+    target = [tokenizer.target.piece(token) for token in tokens]
+    ends = {len(tokens) - 1} if translation.ended else set()
+    return attention(weights, source, target, marks=(frame.marks(part.ids), ends))

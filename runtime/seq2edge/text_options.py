@@ -16,6 +16,9 @@ class TextOptions:
     long: Long = setting(
         "split", "text with more tokens than the model reads: split at sentence ends, an error, or cut"
     )
+    source_prefix: str | None = setting(
+        None, "text to put before every text, such as 'translate English to German: '; left out, as the bundle says"
+    )
     attention: str = setting(
         "", "where each token looked: 'all' heads on average, or some of them as in '2' (a layer) or '1.3,2.5' (heads)"
     )

@@ -222,7 +222,7 @@ class Translator:
     ) -> list[Translation]:
         """``first`` is the number of the first text, where these are a piece of a longer stream."""
         try:
-            parts = make_parts(texts, self.tokenizer, longest=self.longest, long=wanted.text.long)
+            parts = self._parts(texts, wanted)
         except TextTooLongError as error:
             raise error.behind(first) from None
         starts = [self._prefix(part, prefixes, wanted) for part in parts]
@@ -233,6 +233,10 @@ class Translator:
             whole = of_whole_text([ranked[place] for place in places], wanted.generation)
             results[number] = best_first(whole)
         return results
+
+    def _parts(self, texts: Sequence[str], wanted: Asked) -> list[Part]:
+        tokenizer = self.tokenizer.with_source_prefix(wanted.text.source_prefix)
+        return make_parts(texts, tokenizer, longest=self.longest, long=wanted.text.long)
 
     def _prefix(self, part: Part, prefixes: Sequence[str] | None, wanted: Asked) -> Prefix:
         """What the output of a part has to begin with; only the first part of a text has such a prefix."""
@@ -266,10 +270,10 @@ class Translator:
         ]
         if not wanted.text.attention:
             return ranked
-        return self._reader.with_attention(parts, ranked, wanted.text.attention, self._workers)
+        return self._reader.with_attention(parts, ranked, wanted.text, self._workers)
 
     def _grow(self, text: str, wanted: Asked, prefix: str, hook: Hook | None) -> Grown:
-        parts = make_parts([text], self.tokenizer, longest=self.longest, long=wanted.text.long)
+        parts = self._parts([text], wanted)
         done: list[list[Translation]] = []
         before = ""
         for part in parts:

@@ -7,7 +7,7 @@ from pathlib import Path
 from seq2edge.errors import CheckpointError, UsageError
 from seq2edge_export import checkpoint
 from seq2edge_export.checkpoint import Checkpoint
-from seq2edge_export.families import ctranslate2, recipe
+from seq2edge_export.families import ctranslate2, recipe, t5
 
 AUTO = "auto"
 
@@ -23,6 +23,7 @@ class Family:
 FAMILIES = {
     "ctranslate2": Family(ctranslate2.recognises, ctranslate2.load_ctranslate2),
     "recipe": Family(recipe.recognises, recipe.load_recipe),
+    "t5": Family(t5.recognises, t5.load_t5),
     "seq2edge": Family(Path.is_dir, checkpoint.load_checkpoint),
 }
 
