@@ -21,12 +21,13 @@ demo: $(READY) ## export the embedded checkpoint and translate with the bundle
 	@PATH="$(CURDIR)/$(BIN):$$PATH" sh demo.sh
 
 test: $(READY) ## all tests that fit into ten minutes
-	$(BIN)/python -m pytest -m "not slow and not peers" tests
+	$(BIN)/python -m pytest -m "not slow and not peers" --numprocesses 2 --dist loadfile tests
 
 slow: $(READY) ## tests that take longer
 	$(BIN)/python -m pytest -m slow tests
 
 peers: $(READY) ## tests against other people's checkpoints, fetched by name from the package index
+	@$(PIP) --editable '.[bench]'
 	$(BIN)/python -m pytest -m peers tests
 
 bench: $(READY) ## measure speed beside PyTorch; results go to benchmarks/results

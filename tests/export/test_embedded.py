@@ -11,6 +11,8 @@ from seq2edge_export.checkpoint import load_checkpoint
 from seq2edge_export.export import export_bundle
 from seq2edge_export.translate import translate_with_torch
 from seq2edge_export.verify.verify import verify
+from seq2edge_graphs.quantize.bundle import quantize_bundle
+from seq2edge_graphs.quantize.wish import Wanted, Wish
 
 ROOT = Path(__file__).parents[2]
 CHECKPOINT = ROOT / "models" / "en-de"
@@ -39,6 +41,14 @@ def test_the_model_has_at_most_ten_million_parameters() -> None:
 def test_the_bundle_in_the_package_was_made_from_the_checkpoint() -> None:
     verdict = verify(load_bundle(EMBEDDED), load_checkpoint(CHECKPOINT).original(), texts=SENTENCES)
     assert verdict.passed, str(verdict)
+
+
+@pytest.mark.parametrize(("precision", "bytes_a_parameter"), [("int8", 1.08), ("int4", 0.62)])
+def test_fewer_bits_are_as_small_as_they_should_be(
+    exact: Path, tmp_path: Path, precision: Wanted, bytes_a_parameter: float
+) -> None:
+    made = quantize_bundle(exact, tmp_path / "small", Wish(precision=precision))
+    assert made.size <= bytes_a_parameter * made.manifest.parameters
 
 
 def test_in_float32_every_token_is_the_originals(exact: Path) -> None:

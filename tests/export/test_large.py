@@ -1,4 +1,4 @@
-"""A model beyond the two gigabytes that a protobuf may have."""
+"""Models of the sizes that people have: the base model of the paper, and one beyond what a protobuf may hold."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -14,8 +14,23 @@ from seq2edge.onnx_engine import OnnxEngine
 from seq2edge_export.checkpoint import load_checkpoint
 from seq2edge_export.export import export_bundle
 from seq2edge_export.torch_engine import TorchEngine
+from seq2edge_graphs.quantize.bundle import quantize_bundle
+from seq2edge_graphs.quantize.wish import Wish
 
 LARGE = replace(TINY, width=2048, heads=16, feed_forward=8192, encoder_layers=6, decoder_layers=4)
+BASE = replace(
+    TINY,
+    width=512,
+    heads=8,
+    feed_forward=2048,
+    encoder_layers=6,
+    decoder_layers=6,
+    source_vocabulary=32_000,
+    target_vocabulary=32_000,
+    joint_vocabulary=True,
+    tied_output=True,
+)
+TOKENIZER_BYTES = 800_000  # of a SentencePiece model with so many pieces; the one of the tests is smaller
 TWO_GIGABYTES = 2**31
 LOGITS = 1e-3  # float32 sums of thousands of numbers
 
@@ -32,3 +47,12 @@ def test_a_model_beyond_two_gigabytes_exports_and_gives_the_originals_logits(tmp
         expected = TorchEngine(original.graphs, pad=0).start(sources)(tokens, rows)
     found = OnnxEngine(load_bundle(bundle.folder, check_hashes=False), threads=1).start(sources)(tokens, rows)
     np.testing.assert_allclose(found, expected, atol=LOGITS)
+
+
+@pytest.mark.slow
+def test_a_base_model_in_fewer_bits_is_as_small_as_it_should_be(tmp_path: Path) -> None:
+    folder = write_checkpoint(tmp_path / "checkpoint", BASE, scaled=False)
+    full = export_bundle(folder, tmp_path / "fp32", compare=False)
+    for precision, bytes_a_parameter in (("int8", 1.08), ("int4", 0.62)):
+        made = quantize_bundle(full.folder, tmp_path / precision, Wish(precision=precision), compare=False)
+        assert made.size + TOKENIZER_BYTES <= bytes_a_parameter * made.manifest.parameters

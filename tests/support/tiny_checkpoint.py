@@ -33,7 +33,8 @@ def write_checkpoint(folder: Path, shape: Architecture = TINY, *, seed: int = 5,
     """A checkpoint with random weights that are large enough to say different things."""
     folder.mkdir(parents=True)
     pairs = Pairs(Path("none"), SENTENCES, [text[::-1] for text in SENTENCES])
-    settings = TokenizerSettings(vocabulary=shape.target_vocabulary, joint_vocabulary=shape.joint_vocabulary)
+    pieces = min(shape.target_vocabulary, TINY.target_vocabulary)  # the sentences have no more
+    settings = TokenizerSettings(vocabulary=pieces, joint_vocabulary=shape.joint_vocabulary)
     vocabularies = train_tokenizer(pairs, settings, seed=1)
     for name, content in vocabularies.items():
         (folder / name).write_bytes(content)

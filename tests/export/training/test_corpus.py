@@ -1,10 +1,10 @@
 from pathlib import Path
 
 import pytest
-from sentencepiece import SentencePieceProcessor
 
 from seq2edge.errors import DataError
 from seq2edge.tokenizer import Tokenizer
+from seq2edge.vocabularies import SentencePieces
 from seq2edge_export.training.corpus import encode_pairs
 from seq2edge_export.training.pairs import Pairs
 from seq2edge_export.training.settings import TokenizerSettings
@@ -43,5 +43,5 @@ def test_a_side_of_nothing_but_control_characters_is_left_out(tokenizer: Tokeniz
 
 
 def test_vocabularies_can_be_used_before_they_are_files(tokenizer: Tokenizer) -> None:
-    assert isinstance(tokenizer.source, SentencePieceProcessor)
+    assert isinstance(tokenizer.source, SentencePieces)
     assert tokenizer.source is tokenizer.target
