@@ -7,6 +7,7 @@ from typing import Any
 from seq2edge.bundle import Manifest
 from seq2edge.errors import UsageError
 from seq2edge.generation import GenerationOptions, as_ids
+from seq2edge.languages import Tags, asked_tags, missing_target
 from seq2edge.text_options import TextOptions
 
 ID_OPTIONS = ("decoder_start_token_id", "eos_token_id", "forced_bos_token_id", "forced_eos_token_id", "suppress_tokens")
@@ -20,6 +21,7 @@ class Asked:
 
     generation: GenerationOptions
     text: TextOptions
+    tags: Tags
 
 
 def asked(changes: Mapping[str, Any], manifest: Manifest) -> Asked:
@@ -28,17 +30,33 @@ def asked(changes: Mapping[str, Any], manifest: Manifest) -> Asked:
     if unknown:
         raise UsageError(f"there is no option {unknown[0]!r}; GenerationOptions and TextOptions name those there are")
     try:
-        generation = replace(manifest.generation, **_only(changes, GENERATION))
         text = TextOptions(**_only(changes, TEXT))
+        tags = asked_tags(manifest.languages, text.source_lang, text.target_lang)
+        generation = replace(manifest.generation, **(_forced(tags) | _only(changes, GENERATION)))
     except (TypeError, ValueError) as error:
         raise UsageError(str(error)) from None
     _check_length(generation, manifest.max_positions)
     _check_ids(generation, manifest)
-    return Asked(generation=generation, text=text)
+    _check_target(generation, manifest)
+    return Asked(generation=generation, text=text, tags=tags)
 
 
 def _only(changes: Mapping[str, Any], names: set[str]) -> dict[str, Any]:
     return {name: value for name, value in changes.items() if name in names}
+
+
+def _forced(tags: Tags) -> dict[str, int]:
+    """How the tag of the target language is made: by options of the search."""
+    found = {"forced_bos_token_id": tags.first, "decoder_start_token_id": tags.start}
+    return {name: number for name, number in found.items() if number is not None}
+
+
+def _check_target(options: GenerationOptions, manifest: Manifest) -> None:
+    """Refuse to guess what to translate into."""
+    languages = manifest.languages
+    named = {"first": options.forced_bos_token_id, "start": options.decoder_start_token_id}
+    if languages.target_tag in named and named[languages.target_tag] not in languages.codes.values():
+        raise missing_target(languages.codes)
 
 
 def _check_length(options: GenerationOptions, longest: int) -> None:

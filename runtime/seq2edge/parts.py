@@ -42,7 +42,8 @@ def _whole(number: int, text: str, ids: list[int], tokenizer: Tokenizer, longest
 
 
 def _split(number: int, text: str, tokenizer: Tokenizer, longest: int) -> Iterator[Part]:
-    pieces = fit(text, lambda piece: len(tokenizer.encode([piece])[0]), longest)
+    tag, rest = tokenizer.split_tag(text)
+    pieces = [tag + piece for piece in fit(rest, lambda piece: len(tokenizer.encode([tag + piece])[0]), longest)]
     for piece, ids in zip(pieces, tokenizer.encode_or_nothing(pieces), strict=True):
         if ids:
             yield _whole(number, piece, ids, tokenizer, longest)

@@ -3,8 +3,10 @@
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from dataclasses import replace
+from functools import partial
 from typing import TypeVar
 
+from seq2edge.asked import Asked
 from seq2edge.attention import Attention, Weights, attention, average
 from seq2edge.batching import group
 from seq2edge.bundle import Bundle
@@ -25,47 +27,45 @@ T = TypeVar("T")
 class TargetReader:
     """The scorer graph of a bundle; where it has none, its decoder step by step, which cannot tell where it looked."""
 
-    def __init__(self, bundle: Bundle, engine: OnnxEngine, tokenizer: Tokenizer) -> None:
+    def __init__(self, bundle: Bundle, engine: OnnxEngine, *, vocabulary: int) -> None:
         self.engine = engine
-        self.tokenizer = tokenizer
-        self.start = bundle.manifest.generation.decoder_start_token_id
         self.scorer = open_scorer(bundle, engine)
-        self.batch_tokens = max(1, LOGITS_AT_ONCE // tokenizer.target.get_piece_size())
+        self.batch_tokens = max(1, LOGITS_AT_ONCE // vocabulary)
 
-    def log_probabilities(self, pairs: Sequence[Pair], workers: Executor | None) -> list[Scores]:
-        """Of each token of each target."""
+    def log_probabilities(self, pairs: Sequence[Pair], start: int, workers: Executor | None) -> list[Scores]:
+        """Of each token of each target, behind the start token."""
         if self.scorer is None:
-            return self._in_batches(pairs, self._step_by_step, workers)
-        return [scored.log_probabilities for scored in self._in_batches(pairs, self._in_one_pass, workers)]
+            return self._in_batches(pairs, partial(self._step_by_step, start=start), workers)
+        found = self._in_batches(pairs, partial(self._in_one_pass, start=start), workers)
+        return [scored.log_probabilities for scored in found]
 
     def with_attention(
-        self, parts: list[Part], ranked: list[list[Translation]], heads: str, workers: Executor | None
+        self,
+        parts: list[Part],
+        ranked: list[list[Translation]],
+        wanted: Asked,
+        tokenizer: Tokenizer,
+        workers: Executor | None,
     ) -> list[list[Translation]]:
         """The same translations, each with where the wanted heads looked."""
         if self.scorer is None:
             raise BundleError("this bundle cannot show attention: it has no scorer graph, as its module gives none")
         pairs = [(part.ids, one.tokens) for part, several in zip(parts, ranked, strict=True) for one in several]
-        found = (average(one.attention, heads) for one in self._in_batches(pairs, self._in_one_pass, workers))
+        read = partial(self._in_one_pass, start=wanted.generation.decoder_start_token_id)
+        found = (average(one.attention, wanted.text.attention) for one in self._in_batches(pairs, read, workers))
         return [
-            [replace(one, attention=self._attention(part, one, next(found))) for one in several]
+            [replace(one, attention=_attention(part, one, next(found), tokenizer)) for one in several]
             for part, several in zip(parts, ranked, strict=True)
         ]
 
-    def _attention(self, part: Part, translation: Translation, weights: Weights) -> Attention:
-        frame, tokens = self.tokenizer.frame, translation.tokens
-        source = frame.cut(self.tokenizer.spell_source(part.text), len(part.ids))
-        target = [self.tokenizer.target.piece(token) for token in tokens]
-        ends = {len(tokens) - 1} if translation.ended else set()
-        return attention(weights, source, target, marks=(frame.marks(len(part.ids)), ends))
-
-    def _in_one_pass(self, pairs: list[Pair]) -> list[Scored]:
+    def _in_one_pass(self, pairs: list[Pair], *, start: int) -> list[Scored]:
         assert self.scorer is not None
         sources, targets = zip(*pairs, strict=True)
-        return self.scorer.score(sources, targets, start=self.start)
+        return self.scorer.score(sources, targets, start=start)
 
-    def _step_by_step(self, pairs: list[Pair]) -> list[Scores]:
+    def _step_by_step(self, pairs: list[Pair], *, start: int) -> list[Scores]:
         sources, targets = [list(source) for source, _ in pairs], [target for _, target in pairs]
-        return forced_log_probabilities(self.engine, sources, targets, start=self.start)
+        return forced_log_probabilities(self.engine, sources, targets, start=start)
 
     def _in_batches(
         self, pairs: Sequence[Pair], read: Callable[[list[Pair]], list[T]], workers: Executor | None
@@ -80,3 +80,11 @@ class TargetReader:
             for place, one in zip(batch, several, strict=True)
         }
         return [by_place[place] for place in range(len(pairs))]
+
+
+def _attention(part: Part, translation: Translation, weights: Weights, tokenizer: Tokenizer) -> Attention:
+    frame, tokens = tokenizer.frame, translation.tokens
+    source = frame.cut(tokenizer.spell_source(part.text), len(part.ids))
+    target = [tokenizer.target.piece(token) for token in tokens]
+    ends = {len(tokens) - 1} if translation.ended else set()
+    return attention(weights, source, target, marks=(frame.marks(len(part.ids)), ends))

@@ -15,6 +15,8 @@ class TextOptions:
     long: Long = setting(
         "split", "text with more tokens than the model reads: split at sentence ends, an error, or cut"
     )
+    source_lang: str = setting("", "language of the texts, as a model for many languages names it")
+    target_lang: str = setting("", "language to translate into, as a model for many languages names it")
     attention: str = setting(
         "", "where each token looked: 'all' heads on average, or some of them as in '2' (a layer) or '1.3,2.5' (heads)"
     )

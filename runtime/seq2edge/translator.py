@@ -18,6 +18,7 @@ from seq2edge.errors import TextTooLongError, UsageError
 from seq2edge.file_translation import in_groups, translate_file
 from seq2edge.fitting import join
 from seq2edge.formats import Format
+from seq2edge.languages import default_tags
 from seq2edge.lines import Errors
 from seq2edge.onnx_engine import OnnxEngine
 from seq2edge.parts import Part, make_parts
@@ -25,7 +26,7 @@ from seq2edge.search import Growing, Hook, Hypothesis, prefix_block
 from seq2edge.sessions import Device
 from seq2edge.streaming import Grown, TextStream
 from seq2edge.target_reader import TargetReader
-from seq2edge.tokenizer import load_tokenizer
+from seq2edge.tokenizer import Tokenizer, load_tokenizer
 from seq2edge.translation import Score, Summary, Translation
 
 TEXTS_AT_ONCE = 512  # enough to find sentences of like length, few enough to answer soon
@@ -60,7 +61,8 @@ class Translator:
         self.longest = self.manifest.max_positions
         self.threads = threads or max(1, allowed_cpus() // workers)
         files = {name: self.bundle.folder / name for name in self.manifest.files}
-        self.tokenizer = load_tokenizer(self.manifest.tokenizer, self.manifest.tokens, files)
+        tokenizer = load_tokenizer(self.manifest.tokenizer, self.manifest.tokens, files)
+        self.tokenizer = tokenizer.tagged(default_tags(self.manifest.languages))
         self.engine = OnnxEngine(self.bundle, threads=self.threads, device=device)
         self._workers = ThreadPoolExecutor(workers, thread_name_prefix="seq2edge") if workers > 1 else None
         self._lock = Lock()
@@ -139,18 +141,32 @@ class Translator:
         """
         return TextStream(self._grow(text, asked(options, self.manifest), prefix, hook))
 
-    def score(self, sources: Sequence[str], targets: Sequence[str]) -> list[Score]:
-        """The log-probability of each target, its end mark included, as the translation of its source."""
+    def score(
+        self, sources: Sequence[str], targets: Sequence[str], *, source_lang: str = "", target_lang: str = ""
+    ) -> list[Score]:
+        """The log-probability of each target, its end mark included, as the translation of its source.
+
+        A first token that is forced, such as the tag of a language, stands before each target and does not count.
+        """
         _check_list("score", sources)
         _check_list("score", targets)
         if len(sources) != len(targets):
             raise UsageError(f"there are {len(sources)} sources and {len(targets)} targets, but must be as many")
-        source_ids, target_ids = self.tokenizer.encode(sources), self.tokenizer.encode_target(targets)
+        wanted = asked({"source_lang": source_lang, "target_lang": target_lang}, self.manifest)
+        tokenizer, forced = self._speaking(wanted), _forced(wanted)
+        source_ids = tokenizer.encode(sources)
+        target_ids = [[*forced, *ids] for ids in tokenizer.encode_target(targets)]
         for ids in (source_ids, target_ids):
             self._check_lengths(ids)
-        found = self._reader.log_probabilities(list(zip(source_ids, target_ids, strict=True)), self._workers)
+        found = self._reader.log_probabilities(
+            list(zip(source_ids, target_ids, strict=True)), wanted.generation.decoder_start_token_id, self._workers
+        )
         return [
-            Score(score=float(scores.sum(dtype="float64")), tokens=tuple(ids), token_scores=tuple(scores.tolist()))
+            Score(
+                score=float(scores[len(forced) :].sum(dtype="float64")),
+                tokens=tuple(ids[len(forced) :]),
+                token_scores=tuple(scores[len(forced) :].tolist()),
+            )
             for ids, scores in zip(target_ids, found, strict=True)
         ]
 
@@ -165,10 +181,10 @@ class Translator:
     ) -> list[Translation]:
         """``first`` is the number of the first text, where these are a piece of a longer stream."""
         try:
-            parts = make_parts(texts, self.tokenizer, longest=self.longest, long=wanted.text.long)
+            parts = make_parts(texts, self._speaking(wanted), longest=self.longest, long=wanted.text.long)
         except TextTooLongError as error:
             raise error.behind(first) from None
-        starts = [self._prefix(parts, place, prefixes) for place in range(len(parts))]
+        starts = [self._prefix(parts, place, prefixes, wanted) for place in range(len(parts))]
         found = self._decode(parts, starts, wanted, hook, first)
         ranked = self._translations(parts, starts, found, wanted)
         results = [Translation(text="")] * len(texts)
@@ -177,12 +193,20 @@ class Translator:
             results[number] = best_first(whole)
         return results
 
-    def _prefix(self, parts: list[Part], place: int, prefixes: Sequence[str] | None) -> Prefix:
-        """What the output of a part has to begin with; only the first part of a text has such a prefix."""
+    def _speaking(self, wanted: Asked) -> Tokenizer:
+        """The tokenizer for the languages that a call asks for."""
+        return self.tokenizer.tagged(wanted.tags)
+
+    def _prefix(self, parts: list[Part], place: int, prefixes: Sequence[str] | None, wanted: Asked) -> Prefix:
+        """What the output of a part has to begin with; only the first part of a text has such a prefix.
+
+        A first token that is forced, such as the tag of a language, stands before it.
+        """
         number = parts[place].number
         if prefixes is None or (place > 0 and parts[place - 1].number == number):
             return ()
         prefix = self.tokenizer.encode_prefix(prefixes[number])
+        prefix = [*_forced(wanted), *prefix] if prefix else prefix
         if len(prefix) >= self.longest:
             raise UsageError(f"a prefix of {len(prefix)} tokens leaves no room: the model makes at most {self.longest}")
         return tuple(prefix)
@@ -207,14 +231,14 @@ class Translator:
         ]
         if not wanted.text.attention:
             return ranked
-        return self._reader.with_attention(parts, ranked, wanted.text.attention, self._workers)
+        return self._reader.with_attention(parts, ranked, wanted, self._speaking(wanted), self._workers)
 
     def _grow(self, text: str, wanted: Asked, prefix: str, hook: Hook | None) -> Grown:
-        parts = make_parts([text], self.tokenizer, longest=self.longest, long=wanted.text.long)
+        parts = make_parts([text], self._speaking(wanted), longest=self.longest, long=wanted.text.long)
         done: list[list[Translation]] = []
         before = ""
         for place, part in enumerate(parts):
-            start = self._prefix(parts, place, [prefix] if prefix else None)
+            start = self._prefix(parts, place, [prefix] if prefix else None, wanted)
             options = wanted.generation.within(1 + self.longest, prefix_length=1 + len(start))
             block = prefix_block([[options.decoder_start_token_id, *start]], options)
             growing = Growing(self.engine.start([part.ids]), block, options, hook=hook)
@@ -235,8 +259,14 @@ class Translator:
         """Loaded when it is first wanted, once."""
         with self._lock:
             if self._loaded_reader is None:
-                self._loaded_reader = TargetReader(self.bundle, self.engine, self.tokenizer)
+                vocabulary = self.tokenizer.target.get_piece_size()
+                self._loaded_reader = TargetReader(self.bundle, self.engine, vocabulary=vocabulary)
             return self._loaded_reader
+
+
+def _forced(wanted: Asked) -> Prefix:
+    first = wanted.generation.forced_bos_token_id
+    return () if first is None else (first,)
 
 
 def _check_list(method: str, texts: object) -> None:

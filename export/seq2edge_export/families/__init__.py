@@ -7,7 +7,8 @@ from pathlib import Path
 from seq2edge.errors import CheckpointError, UsageError
 from seq2edge_export import checkpoint
 from seq2edge_export.checkpoint import Checkpoint
-from seq2edge_export.families import ctranslate2, recipe
+from seq2edge_export.families import bart, ctranslate2, m2m100, marian, mbart, pegasus, recipe
+from seq2edge_export.hugging_face.folder import model_type
 
 AUTO = "auto"
 
@@ -21,9 +22,14 @@ class Family:
 
 
 FAMILIES = {
+    "bart": Family(bart.recognises, bart.load_bart),
     "ctranslate2": Family(ctranslate2.recognises, ctranslate2.load_ctranslate2),
+    "m2m100": Family(m2m100.recognises, m2m100.load_m2m100),
+    "marian": Family(marian.recognises, marian.load_marian),
+    "mbart": Family(mbart.recognises, mbart.load_mbart),
+    "pegasus": Family(pegasus.recognises, pegasus.load_pegasus),
     "recipe": Family(recipe.recognises, recipe.load_recipe),
-    "seq2edge": Family(Path.is_dir, checkpoint.load_checkpoint),
+    "seq2edge": Family(lambda path: path.is_dir() and not model_type(path), checkpoint.load_checkpoint),
 }
 
 
@@ -41,6 +47,11 @@ def detect(path: Path) -> str:
     for name, family in FAMILIES.items():
         if family.recognises(path):
             return name
+    if model_type(path):
+        raise CheckpointError(
+            f"{path} is a Hugging Face model of the type {model_type(path)!r}, which is no family; "
+            f"there are {', '.join(FAMILIES)}"
+        )
     raise CheckpointError(
         f"{path} is neither a checkpoint folder nor a recipe (.toml) nor an Argos package (.argosmodel); "
         f"for a PyTorch state dict, draft a recipe with  seq2edge recipe {path}"

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from seq2edge.generation import GenerationOptions, as_ids
+from seq2edge.search.probability import log_softmax
 from seq2edge.search.step import Hook, Ids, Scores
 from seq2edge.search.top_k import top_k
 
@@ -16,7 +17,7 @@ Processor = Callable[[Ids, Scores], Scores]  # (R, T), (R, V) -> (R, V)
 
 
 class Processors:
-    """All that these options ask for: their rules, then the caller's hook, then the filters of sampling.
+    """All that these options ask for: their rules, the caller's hook, the filters of sampling, the sum of 1 again.
 
     ``numbers`` are the names that the hook knows the sentences by; 0, 1, ... unless given.
     """
@@ -32,6 +33,8 @@ class Processors:
         self.hook = hook
         self.numbers = None if numbers is None else np.asarray(numbers, dtype=np.int64)
         self.filters = _filters(options) if options.do_sample else []
+        if options.renormalize_logits:
+            self.filters.append(renormalize)
 
     def __bool__(self) -> bool:
         return bool(self.rules or self.hook or self.filters)
@@ -163,6 +166,11 @@ def suppress(ids: Sequence[int]) -> Processor:
         return scores
 
     return process
+
+
+def renormalize(tokens: Ids, scores: Scores) -> Scores:
+    """Make log-probabilities of the scores, so that what was forbidden goes to the others."""
+    return log_softmax(scores)
 
 
 def temperature(degree: float) -> Processor:
