@@ -1,16 +1,22 @@
 #!/bin/sh
-# The main job on the embedded model: checkpoint -> bundle -> translations. Run by `make demo`.
+# The main job on the embedded model: checkpoint -> bundles in every precision -> translations. Run by `make demo`.
 set -eu
-out=build/demo/en-de
+out=build/demo
+dev="--input models/en-de/dev.en --reference models/en-de/dev.de"
 echo "1. export the PyTorch checkpoint models/en-de"
-seq2edge export models/en-de "$out" --force
+seq2edge export models/en-de "$out/fp32" --force
 echo
-echo "2. translate with the bundle"
+echo "2. make it smaller"
+for precision in fp16 int8 int4; do
+    seq2edge quantize "$out/fp32" "$out/$precision" --precision $precision $dev --force
+done
+echo
+echo "3. translate with 4 bits"
 for text in "Good morning." "Where is the nearest train station?" "Tom would like to learn German." \
     "My sister bought a new bicycle last week."; do
-    german=$(seq2edge translate -m "$out" "$text")
+    german=$(seq2edge translate -m "$out/int4" "$text")
     printf '  %-45s %s\n' "$text" "$german"
 done
 echo
-echo "3. what the bundle holds and costs"
-seq2edge inspect "$out"
+echo "4. what the bundle holds and costs"
+seq2edge inspect "$out/int8"

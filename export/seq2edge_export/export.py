@@ -6,101 +6,96 @@ from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 
-import onnx_ir as ir
-
 from seq2edge import __version__, bundle, names
-from seq2edge.bundle import Bundle, Dialect, FileEntry, Manifest, Precision, load_bundle
+from seq2edge.bundle import Bundle, Dialect, FileEntry, Manifest, load_bundle
 from seq2edge.errors import ParityError
 from seq2edge.files import new_folder
-from seq2edge.parity import Parity
 from seq2edge_export.families import load_checkpoint
 from seq2edge_export.graph_modules import GraphModules
 from seq2edge_export.original import Original
-from seq2edge_export.target import check_target
 from seq2edge_export.trace import OPSET, trace_decoder, trace_encoder
 from seq2edge_export.verify.verify import verify
 from seq2edge_graphs.manifest import describe_files, write_manifest
+from seq2edge_graphs.quantize.bundle import in_place
+from seq2edge_graphs.quantize.choose import Choice
+from seq2edge_graphs.quantize.wish import FP32, Wish
 from seq2edge_graphs.split import part_giving
-from seq2edge_graphs.store import store_fp16, store_int8
 from seq2edge_graphs.strip import strip
+from seq2edge_graphs.target import check_target
 from seq2edge_graphs.weights import save_sharing_weights
 
 TOOLS = ("torch", "onnx", "onnxscript", "onnx-ir")
-STORES: dict[Precision, Callable[[ir.Model], None]] = {
-    "fp32": lambda model: None,
-    "fp16": store_fp16,
-    "int8": store_int8,
-}
 
 
 def export_bundle(
     source: Path | str,
     target: Path | str,
     *,
-    precision: Precision = "fp32",
+    wish: Wish = FP32,
     dialect: Dialect = "ort",
     family: str = "auto",
     compare: bool = True,
     force: bool = False,
     say: Callable[[str], None] = lambda _: None,
+    explain: Callable[[Choice], None] = lambda _: None,
 ) -> Bundle:
     """Write the bundle of a checkpoint; it appears only when it is complete and says what the original says."""
     source, target = Path(source), Path(target)
     check_target(target, force=force, source=source)
     say("reading the checkpoint")
     original = load_checkpoint(source, family).original()
-    return write_bundle(original, target, precision=precision, dialect=dialect, compare=compare, force=force, say=say)
+    return write_bundle(
+        original, target, wish=wish, dialect=dialect, compare=compare, force=force, say=say, explain=explain
+    )
 
 
 def write_bundle(
     original: Original,
     target: Path,
     *,
-    precision: Precision,
+    wish: Wish = FP32,
     dialect: Dialect,
     compare: bool,
     force: bool,
     say: Callable[[str], None] = lambda _: None,
+    explain: Callable[[Choice], None] = lambda _: None,
 ) -> Bundle:
     """The same for a model in memory."""
     check_target(target, force=force)
     original.check()
     with new_folder(target) as folder:
-        _write_graphs(original.graphs, folder, precision, dialect, say)
+        _write_graphs(original.graphs, folder, dialect, say)
         for name, file in original.tokenizer_files.items():
             shutil.copyfile(file, folder / name)
-        manifest = _manifest(original, precision, dialect, describe_files(folder))
+        made = Bundle(folder, _manifest(original, dialect, describe_files(folder)))
+        made = replace(made, manifest=in_place(made, wish, say, explain))
         if compare:
             say("comparing with the original")
-            manifest = replace(manifest, parity=_prove(Bundle(folder, manifest), original))
-        write_manifest(folder, manifest)  # last: a folder without it is not a bundle
+            made = replace(made, manifest=_proven(made, original, wish))
+        write_manifest(folder, made.manifest)  # last: a folder without it is not a bundle
     return load_bundle(target)
 
 
-def _prove(unfinished: Bundle, original: Original) -> Parity:
-    verdict = verify(unfinished, original)
+def _proven(unfinished: Bundle, original: Original, wish: Wish) -> Manifest:
+    verdict = verify(unfinished, original, texts=wish.texts, references=wish.references)
     if not verdict.passed:
         raise ParityError(f"{verdict}; nothing was written (--no-verify writes it all the same)")
-    return verdict.parity
+    return replace(unfinished.manifest, parity=verdict.parity)
 
 
-def _write_graphs(
-    modules: GraphModules, folder: Path, precision: Precision, dialect: Dialect, say: Callable[[str], None]
-) -> None:
+def _write_graphs(modules: GraphModules, folder: Path, dialect: Dialect, say: Callable[[str], None]) -> None:
     say("tracing the encoder")
     encoder = trace_encoder(modules, dialect)
     say("tracing the decoder")
     decoder = trace_decoder(modules, dialect)
-    say(f"writing the weights in {precision}")
     parts = {name: part_giving(decoder, outputs) for name, outputs in modules.outputs.items()}
     graphs = {names.ENCODER: encoder, **parts}
     for model in graphs.values():
         strip(model)
-        STORES[precision](model)
     save_sharing_weights({folder / name: model for name, model in graphs.items()}, folder / names.WEIGHTS)
 
 
-def _manifest(original: Original, precision: Precision, dialect: Dialect, files: dict[str, FileEntry]) -> Manifest:
+def _manifest(original: Original, dialect: Dialect, files: dict[str, FileEntry]) -> Manifest:
     return Manifest(
         format_version=bundle.FORMAT_VERSION,
         family=original.family,
@@ -110,7 +105,8 @@ def _manifest(original: Original, precision: Precision, dialect: Dialect, files:
         tokens=original.tokens,
         tokenizer=original.tokenization,
         languages=original.languages,
-        precision=precision,
+        precision="fp32",
+        quantization=None,
         dialect=dialect,
         opset=OPSET,
         generation=original.generation,

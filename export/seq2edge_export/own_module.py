@@ -4,7 +4,7 @@ from pathlib import Path
 
 from torch import nn
 
-from seq2edge.bundle import Bundle, Dialect, Precision, Rights
+from seq2edge.bundle import Bundle, Dialect, Rights
 from seq2edge.generation import GenerationOptions
 from seq2edge.languages import Languages
 from seq2edge.tokenization import Tokenization
@@ -12,6 +12,7 @@ from seq2edge.tokens import SpecialTokens
 from seq2edge_export.export import write_bundle
 from seq2edge_export.module_door import module_graphs
 from seq2edge_export.original import Original
+from seq2edge_graphs.quantize.wish import Wanted, Wish
 
 
 def export_module(
@@ -26,7 +27,7 @@ def export_module(
     languages: tuple[str, str] = ("", ""),
     license: str = "",
     attribution: str = "",
-    precision: Precision = "fp32",
+    precision: Wanted = "fp32",
     dialect: Dialect = "ort",
     compare: bool = True,
     force: bool = False,
@@ -45,4 +46,6 @@ def export_module(
         languages=Languages(source=languages[0], target=languages[1]),
         rights=Rights(license=license, attribution=attribution),
     )
-    return write_bundle(original, Path(target), precision=precision, dialect=dialect, compare=compare, force=force)
+    return write_bundle(
+        original, Path(target), wish=Wish(precision=precision), dialect=dialect, compare=compare, force=force
+    )

@@ -1,6 +1,9 @@
 """The original PyTorch model as an engine for the runtime's search; needs torch."""
 
+from typing import Any
+
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from seq2edge import names
@@ -27,12 +30,18 @@ class TorchStep:
 
     def __init__(self, graphs: GraphModules, source: Tensor, source_mask: Tensor) -> None:
         self.decoder = graphs.decoder
+        self.cross_names = [state.name for state in graphs.cross]
         self.source_mask = source_mask
         with torch.inference_mode():
             self.cross: list[Tensor] = graphs.encoder(source, source_mask)
         sizes = {names.PAST_ROWS: len(source), names.PAST_LENGTH: 0}
         self.past: list[Tensor] = [state.zeros(sizes, source.device) for state in graphs.past]
         self.rows_per_sentence = 1
+
+    @property
+    def cross_states(self) -> dict[str, NDArray[Any]]:
+        """What the encoder has handed over."""
+        return {name: states.cpu().numpy() for name, states in zip(self.cross_names, self.cross, strict=True)}
 
     @torch.inference_mode()
     def __call__(self, tokens: Ids, rows: Ids) -> Scores:  # (B, K, T), (B, K) -> (B, K, V)

@@ -15,11 +15,12 @@ def inner_values(path: Path, wanted: Collection[str]) -> list[str]:
     return [name for name in named if name in wanted]
 
 
-def expose(path: Path, values: list[str], folder: Path, *, weights: str) -> Path:
-    """Write a copy of a graph into ``folder`` whose outputs are the given values alone."""
+def expose(path: Path, values: list[str], folder: Path, *, weights: str, alone: bool = True) -> Path:
+    """Write a copy of a graph into ``folder`` whose outputs are the given values, alone or behind its own."""
     model = ir.load(path)
     by_name = {value.name: value for node in model.graph for value in node.outputs}
-    model.graph.outputs.clear()
+    if alone:
+        model.graph.outputs.clear()
     model.graph.outputs.extend(by_name[name] for name in values)
     _place(path.parent / weights, folder / weights)
     copy = folder / path.name

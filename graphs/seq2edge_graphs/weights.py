@@ -1,11 +1,14 @@
-"""Write graphs so that every tensor is on disk once, in one file that they share; needs onnx-ir."""
+"""Write graphs so that every tensor is on disk once, in one file that they share, and read them; needs onnx-ir."""
 
 import hashlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import BinaryIO
 
+import numpy as np
 import onnx_ir as ir
+
+from seq2edge.files import replaced_file
 
 ALIGNMENT = 64  # a cache line, so that a memory-mapped tensor can be used where it lies
 INLINE_BYTES = 256  # smaller tensors (shapes, axes, scalars) stay in the graph, where shape inference sees them
@@ -14,15 +17,31 @@ INLINE_BYTES = 256  # smaller tensors (shapes, axes, scalars) stay in the graph,
 def save_sharing_weights(graphs: Mapping[Path, ir.Model], weights: Path) -> None:
     """Write each graph to its path, and the large tensors of all of them to ``weights``.
 
-    Tensors with the same bytes are stored once, whatever their names and graphs.
+    Tensors with the same bytes are stored once, whatever their names and graphs. They may come from a file of the same
+    name, which is replaced when all of them were read.
     """
-    with weights.open("wb") as file:
+    with replaced_file(weights) as new, new.open("wb") as file:
         places: dict[bytes, tuple[int, int]] = {}
         for model in graphs.values():
             for value in model.graph.initializers.values():
                 _move(value, file, places, weights)
     for path, model in graphs.items():
         ir.save(model, path)
+
+
+def load_with_weights(path: Path) -> ir.Model:
+    """Read a graph, its large tensors mapped from the file beside it.
+
+    onnx-ir itself refuses a file that has more than one name, which is what some installers give to what they install.
+    """
+    model = ir.load(path)
+    for value in model.graph.initializers.values():
+        tensor = value.const_value
+        if isinstance(tensor, ir.ExternalTensor):
+            place, shape = path.parent / tensor.location, tuple(tensor.shape.numpy())
+            content = np.memmap(place, tensor.dtype.numpy(), "r", offset=tensor.offset or 0, shape=shape)
+            value.const_value = ir.Tensor(content, dtype=tensor.dtype, name=value.name)
+    return model
 
 
 def _move(value: ir.Value, file: BinaryIO, places: dict[bytes, tuple[int, int]], weights: Path) -> None:

@@ -9,6 +9,7 @@ from seq2edge.generation import GenerationOptions
 from seq2edge.loops import repeats
 from seq2edge.parts import Part
 from seq2edge.search import Hypothesis
+from seq2edge.search.hypothesis import length_normaliser
 from seq2edge.tokenizer import Tokenizer
 from seq2edge.translation import Translation
 
@@ -16,13 +17,14 @@ from seq2edge.translation import Translation
 def translation_of(part: Part, found: Hypothesis, prefix: tuple[int, ...], tokenizer: Tokenizer) -> Translation:
     """What one hypothesis says."""
     tokens = (*prefix, *found.tokens)
+    inside = tokenizer.frame.inside(part.ids)
     return Translation(
         text=tokenizer.decode([tokens])[0],
         tokens=tokens,
         score=found.score,
         token_scores=tuple(found.token_scores),
         ended=found.ended,
-        repeats=repeats(tokens, part.ids),
+        repeats=repeats(tokens, part.ids[inside.start : inside.stop]),
         truncated=part.truncated,
         unknown=part.unknown,
     )
@@ -44,7 +46,7 @@ def of_whole_text(parts: Sequence[list[Translation]], options: GenerationOptions
 def _joined(parts: list[Translation], options: GenerationOptions) -> Translation:
     token_scores = tuple(score for part in parts for score in part.token_scores)
     attentions = [part.attention for part in parts if part.attention is not None]
-    normal = len(token_scores) ** options.length_penalty if options.num_beams > 1 else 1
+    normal = length_normaliser(len(token_scores), options.length_penalty) if options.num_beams > 1 else 1
     return Translation(
         text=join([part.text for part in parts]),
         tokens=tuple(token for part in parts for token in part.tokens),

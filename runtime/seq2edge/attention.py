@@ -1,13 +1,12 @@
 """Where each target token looked in the source, and which words belong together; needs numpy."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
-from seq2edge.errors import UsageError
-from seq2edge.text_options import parse_heads
+from seq2edge.text_options import check_heads, parse_heads
 
 Weights = NDArray[np.float32]
 Pairs = tuple[tuple[int, int], ...]
@@ -19,8 +18,23 @@ class Attention:
 
     source: tuple[str, ...]  # S tokens as they are spelt
     target: tuple[str, ...]  # T tokens
-    weights: Weights  # (T, S), each row sums to 1 but for tokens of other parts of a split text
+    blocks: tuple[Weights, ...] = field(compare=False, repr=False)  # (T, S) of each part of the text
     alignment: Pairs  # (source, target) counted from 0: where each token that is no mark looked most
+
+    @property
+    def weights(self) -> Weights:
+        """(T, S), each row sums to 1. A split text has a block for each part, and no part looks at another.
+
+        It is made when it is asked for: the blocks of a very long text take far less memory.
+        """
+        if len(self.blocks) == 1:
+            return self.blocks[0]
+        weights = np.zeros((len(self.target), len(self.source)), np.float32)
+        row = column = 0
+        for block in self.blocks:
+            weights[row : row + block.shape[0], column : column + block.shape[1]] = block
+            row, column = row + block.shape[0], column + block.shape[1]
+        return weights
 
     @property
     def moses(self) -> str:
@@ -37,32 +51,30 @@ def attention(
     if words:
         best = weights[:, words].argmax(axis=1)  # (T,)
         pairs = [(words[best[place]], place) for place in range(len(target)) if place not in marks[1]]
-    return Attention(source=tuple(source), target=tuple(target), weights=weights, alignment=tuple(sorted(pairs)))
+    return Attention(source=tuple(source), target=tuple(target), blocks=(weights,), alignment=tuple(sorted(pairs)))
 
 
 def average(weights: Weights, heads: str) -> Weights:  # (L, H, T, S) -> (T, S)
     """The mean of the wanted heads, as ``TextOptions.attention`` names them."""
-    layers, count = weights.shape[:2]
-    chosen = []
-    for layer, head in parse_heads(heads):
-        if layer > layers or (head or 1) > count:
-            raise UsageError(f"attention is {heads!r}, but the decoder has {layers} layers of {count} heads")
-        chosen.append(weights[layer - 1].mean(axis=0) if head is None else weights[layer - 1, head - 1])
+    check_heads(heads, layers=weights.shape[0], heads=weights.shape[1])
+    chosen = [
+        weights[layer - 1].mean(axis=0) if head is None else weights[layer - 1, head - 1]
+        for layer, head in parse_heads(heads)
+    ]
     mean: Weights = np.mean(chosen, axis=0) if chosen else weights.mean(axis=(0, 1))
     return mean
 
 
 def joined(parts: Sequence[Attention]) -> Attention:
-    """Of a text that was split: no part looks at another."""
-    rows, columns = (np.cumsum([0, *sizes]) for sizes in zip(*(part.weights.shape for part in parts), strict=True))
-    weights = np.zeros((rows[-1], columns[-1]), np.float32)
+    """Of a text that was split."""
     pairs: list[tuple[int, int]] = []
-    for number, part in enumerate(parts):
-        weights[rows[number] : rows[number + 1], columns[number] : columns[number + 1]] = part.weights
-        pairs += [(int(columns[number]) + source, int(rows[number]) + target) for source, target in part.alignment]
+    before = after = 0  # source and target tokens of the parts so far
+    for part in parts:
+        pairs += [(before + source, after + target) for source, target in part.alignment]
+        before, after = before + len(part.source), after + len(part.target)
     return Attention(
         source=tuple(token for part in parts for token in part.source),
         target=tuple(token for part in parts for token in part.target),
-        weights=weights,
+        blocks=tuple(block for part in parts for block in part.blocks),
         alignment=tuple(pairs),
     )

@@ -1,17 +1,19 @@
 """A picture of cross-attention: which source token each target token looked at; needs matplotlib."""
 
 import math
+import os
 import textwrap
 import unicodedata
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from seq2edge.errors import MissingExtraError, UsageError
+from seq2edge.errors import DataError, MissingExtraError, UsageError
 from seq2edge.files import replaced_file
 from seq2edge.fonts import choose_fonts
 
@@ -61,9 +63,8 @@ def draw_attention(
     ``seq2edge.fonts.font_advice`` says what to install. Scripts whose letters join or run from right to left look as
     they should with matplotlib 3.11 and later; earlier ones put separate letters from left to right, except in .svg.
     """
+    check_picture(path)
     suffix = path.suffix.lower()
-    if suffix not in FORMATS:
-        raise UsageError(f"{path.name!r} has no suffix of a picture: it should end in {', '.join(FORMATS)}")
     weights = np.asarray(weights, np.float64)  # matplotlib does not draw every kind of float
     _check(weights, len(target_labels), len(source_labels))
     try:
@@ -79,7 +80,7 @@ def draw_attention(
     with (
         matplotlib.rc_context({**STYLE, "font.family": families}),
         warnings.catch_warnings(),
-        replaced_file(path) as new,
+        _written(path) as new,
     ):
         # Only in .svg, where it is the reader's concern, are there characters that matplotlib may complain of.
         warnings.filterwarnings("ignore", r"Glyph \d+ .* missing from|Matplotlib currently does not support")
@@ -93,6 +94,26 @@ def draw_attention(
             metadata=FORMATS[suffix],
         )
     return missing
+
+
+def check_picture(path: Path) -> None:
+    """Refuse a path that no picture can be written to, before there is one."""
+    if path.suffix.lower() not in FORMATS:
+        raise UsageError(f"{path.name!r} has no suffix of a picture: it should end in {', '.join(FORMATS)}")
+    if path.is_dir():
+        raise DataError(f"{path} is a folder; name a file to write")
+    if not os.access(path.parent, os.W_OK | os.X_OK):
+        raise DataError(f"{path} cannot be written: the folder {path.parent} is not there or not open to you")
+
+
+@contextmanager
+def _written(path: Path) -> Iterator[Path]:
+    """Say of what the system refuses that the picture cannot be written, by its own name."""
+    try:
+        with replaced_file(path) as new:
+            yield new
+    except OSError as error:
+        raise DataError(f"{path} cannot be written: {error.strerror or error}") from None
 
 
 def _check(weights: Weights, rows: int, columns: int) -> None:

@@ -20,7 +20,7 @@ FORMAT_VERSION = 1
 EMBEDDED = Path(__file__).parent / "models" / "en-de"
 MANIFEST_BYTES = 1_000_000  # far more than any manifest has; a larger one is not read
 
-Precision = Literal["fp32", "fp16", "int8"]
+Precision = Literal["fp32", "fp16", "int8", "int4", "mixed"]
 Dialect = Literal["ort", "portable"]
 
 
@@ -41,6 +41,15 @@ class Rights:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Quantization:
+    """In which precision the weights are kept."""
+
+    weights: dict[str, int]  # how many of them in each precision
+    others: dict[str, Precision]  # those in another precision than the bundle's, by name; of a mixed one, all
+    calibration: int  # sentences that the rounding was fitted to; 0: to the nearest numbers
+
+
+@dataclass(frozen=True, kw_only=True)
 class Manifest:
     """The content of ``manifest.json``: closed, so that a key too many or too few is an error."""
 
@@ -53,6 +62,7 @@ class Manifest:
     tokenizer: Tokenization
     languages: Languages
     precision: Precision
+    quantization: Quantization | None  # null: every weight is as it was trained
     dialect: Dialect
     opset: int
     generation: GenerationOptions
@@ -84,6 +94,15 @@ class Bundle:
     def size(self) -> int:
         """Bytes of all files together, the manifest included."""
         return sum(entry.size for entry in self.manifest.files.values()) + (self.folder / names.MANIFEST).stat().st_size
+
+    @property
+    def size_text(self) -> str:
+        """The size in words, and for each parameter."""
+        parameters = self.manifest.parameters
+        return (
+            f"{self.size / 1e6:.1f} MB for {parameters / 1e6:.2f} million parameters "
+            f"({self.size / parameters:.3f} bytes each)"
+        )
 
 
 def load_bundle(folder: Path, *, check_hashes: bool = True) -> Bundle:

@@ -25,6 +25,7 @@ COMMANDS = {
     "inspect": Entry("seq2edge.commands.inspect", "Show what a bundle or an ONNX file holds and costs."),
     "recipe": Entry("seq2edge_export.commands.recipe", "Draft the recipe of a PyTorch state dict, to export it."),
     "export": Entry("seq2edge_export.commands.export", "Turn a checkpoint into a bundle."),
+    "quantize": Entry("seq2edge_graphs.commands.quantize", "Make a bundle in fewer bits from one in float32."),
     "verify": Entry("seq2edge_export.commands.verify", "Prove that a bundle says what its checkpoint says."),
     "train": Entry("seq2edge_export.commands.train", "Train a small translation model."),
 }
@@ -71,8 +72,8 @@ class CommandTable(click.Group):
             raise
         except OSError as error:
             _refuse(ctx, DataError(f"{error.filename or 'a file'} cannot be used: {error.strerror or error}"))
-        except KeyboardInterrupt:
-            click.echo("\nstopped", err=True)
+        except KeyboardInterrupt as stop:
+            click.echo("\n" + "; ".join(["stopped", *map(str, stop.args)]), err=True)
             ctx.exit(INTERRUPTED)
         except ModuleNotFoundError as error:
             package = (error.name or "").split(".")[0]

@@ -26,6 +26,16 @@ def read_closed(cls: type[T], value: object, *, where: str, complete: bool = Fal
     return result
 
 
+def read_fields(cls: type, values: Mapping[str, Any]) -> dict[str, Any]:
+    """Check values against the annotations of some fields, lists as tuples; all that do not fit are one error."""
+    problems: list[str] = []
+    hints = get_type_hints(cls)
+    found = {name: _read_value(hints[name], value, name, problems) for name, value in values.items()}
+    if problems:
+        raise ClosedError("; ".join(problems))
+    return found
+
+
 def _name_what_is_left_out(full: object, given: object, where: str, problems: list[str]) -> None:
     if not isinstance(full, Mapping) or not isinstance(given, Mapping):
         return

@@ -1,13 +1,13 @@
 """Decode any number of sentences with any engine: batches in, hypotheses out; needs numpy."""
 
 from collections.abc import Sequence
-from concurrent.futures import Executor
 from dataclasses import dataclass
 from typing import Protocol
 
 from seq2edge.batching import group
 from seq2edge.generation import GenerationOptions
 from seq2edge.search import Hook, Hypothesis, Step, search
+from seq2edge.workers import Workers
 
 BATCH_TOKENS = 1024
 
@@ -24,7 +24,8 @@ class Sentence:
 
     source: list[int]
     prefix: tuple[int, ...] = ()
-    number: int = 0  # what sampling and the hook know it by
+    number: int = 0  # of the text: what sampling and the hook know it by
+    part: int = 0  # of the text, which draws its own samples
 
 
 def decode(
@@ -46,7 +47,7 @@ def decode_sentences(
     options: GenerationOptions,
     *,
     hook: Hook | None = None,
-    workers: Executor | None = None,
+    workers: Workers | None = None,
     longest: int | None = None,
     batch_tokens: int = BATCH_TOKENS,
     batch_size: int | None = None,
@@ -61,7 +62,7 @@ def decode_sentences(
 
     batches = _batches(sentences, batch_tokens, batch_size)
     results: list[list[Hypothesis]] = [[]] * len(sentences)
-    for batch, found in zip(batches, (workers.map if workers else map)(run, batches), strict=True):
+    for batch, found in zip(batches, workers.map(run, batches) if workers else map(run, batches), strict=True):
         for place, hypotheses in zip(batch, found, strict=True):
             results[place] = hypotheses
     return results
@@ -74,7 +75,8 @@ def _decode_batch(
     starts = [[options.decoder_start_token_id, *sentence.prefix] for sentence in sentences]
     if longest is not None:
         options = options.within(1 + longest, prefix_length=len(starts[0]))
-    return search(step, starts, options, numbers=[sentence.number for sentence in sentences], hook=hook)
+    numbers, parts = [sentence.number for sentence in sentences], [sentence.part for sentence in sentences]
+    return search(step, starts, options, numbers=numbers, parts=parts, hook=hook)
 
 
 def _batches(sentences: Sequence[Sentence], batch_tokens: int, batch_size: int | None) -> list[list[int]]:

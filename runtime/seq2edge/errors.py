@@ -4,8 +4,10 @@
 
     Seq2EdgeError                 one sentence: what was found, what was wanted, what to do
     ├── UsageError                wrong arguments or options
+    │   └── WrongValueError       a value that cannot be; also a ValueError
     ├── DataError                 text, training pairs or a dictionary file that cannot be used
-    │   └── TextTooLongError      a text with more tokens than the model has positions
+    │   ├── TextTooLongError      a text with more tokens than the model has positions
+    │   └── CannotSplitError      a text that cannot be cut small enough; also a ValueError
     ├── CheckpointError           a checkpoint that is missing, broken or not supported
     ├── BundleError               a bundle that is missing, broken or not supported
     │   └── NotANumberError       its decoder gives scores that are not numbers
@@ -24,6 +26,10 @@ class UsageError(Seq2EdgeError):
     """The caller asked for something that does not exist or does not fit together."""
 
 
+class WrongValueError(UsageError, ValueError):
+    """A value that cannot be, whatever the rest is."""
+
+
 class DataError(Seq2EdgeError):
     """Text, training pairs or dictionary files that cannot be used."""
 
@@ -31,13 +37,19 @@ class DataError(Seq2EdgeError):
 class TextTooLongError(DataError):
     """A text with more tokens than the model has positions; ``place`` counts the texts from 0."""
 
-    def __init__(self, place: int, tokens: int, longest: int) -> None:
-        super().__init__(f"text {place + 1} has {tokens} tokens, but the model reads at most {longest}; split it")
-        self.place, self.tokens, self.longest = place, tokens, longest
+    def __init__(
+        self, place: int, tokens: int, longest: int, *, name: str = "text", advice: str = "shorten it"
+    ) -> None:
+        super().__init__(f"{name} {place + 1} has {tokens} tokens, but the model has room for {longest}; {advice}")
+        self.place, self.tokens, self.longest, self.name, self.advice = place, tokens, longest, name, advice
 
     def behind(self, others: int) -> "TextTooLongError":
         """The same error where other texts came before."""
-        return TextTooLongError(self.place + others, self.tokens, self.longest)
+        return TextTooLongError(self.place + others, self.tokens, self.longest, name=self.name, advice=self.advice)
+
+
+class CannotSplitError(DataError, ValueError):
+    """A text of which even one character has more tokens than a piece may have."""
 
 
 class CheckpointError(Seq2EdgeError):

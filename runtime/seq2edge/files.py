@@ -3,19 +3,24 @@
 import hashlib
 import os
 import shutil
+import stat
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 
 @contextmanager
 def replaced_file(path: Path) -> Iterator[Path]:
-    """Give a path to write to; it takes the place of ``path`` when all went well, and is gone otherwise."""
+    """Give a path to write to; it takes the place of ``path`` when all went well, and is gone otherwise.
+
+    A link stays a link: the file that it points to is replaced.
+    """
+    path = real_path(path)
     new = path.with_name(f".{path.name}.{os.getpid()}.new")
     try:
         yield new
         _flush(new)
-        new.replace(path)
+        take_place(new, path)
     finally:
         new.unlink(missing_ok=True)
 
@@ -37,6 +42,18 @@ def new_folder(path: Path) -> Iterator[Path]:
     finally:
         shutil.rmtree(new, ignore_errors=True)
         shutil.rmtree(old, ignore_errors=True)
+
+
+def real_path(path: Path) -> Path:
+    """Where a link leads; any other path stays as it was written, so that messages name it so."""
+    return path.resolve() if path.is_symlink() else path
+
+
+def take_place(new: Path, path: Path) -> None:
+    """Let a complete file take the place of another, whose permissions it gets."""
+    with suppress(FileNotFoundError):
+        new.chmod(stat.S_IMODE(path.stat().st_mode))
+    new.replace(path)
 
 
 def sha256_of(path: Path) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from functools import cached_property
 from itertools import pairwise
 
+from seq2edge.errors import CannotSplitError
 from seq2edge.scripts import CLOSING, QUOTES, UNSPACED
 from seq2edge.sentences import split_sentences
 
@@ -31,7 +32,7 @@ def fit(text: str, count: Callable[[str], int], longest: int) -> list[str]:
     """The text as pieces of which none has more than ``longest`` tokens, as ``count`` counts them.
 
     A sentence is a piece. One that is too long is cut as late as possible: behind a clause, else at a space, else
-    between two characters. Only if even one character has too many tokens, there is a ``ValueError``.
+    between two characters. Only if even one character has too many tokens, there is a ``CannotSplitError``.
     """
 
     def fits(piece: str) -> bool:
@@ -48,6 +49,14 @@ def join(texts: Sequence[str]) -> str:
             result.append(" ")
         result.append(text)
     return "".join(result)
+
+
+def settled(text: str) -> str:
+    """As much of a joined text as stays when its last part grows: a quote at the end may yet lose the space before."""
+    end = len(text)
+    while end and (text[end - 1].isspace() or text[end - 1] in _NEUTRAL):
+        end -= 1
+    return text[:end]
 
 
 def _is_unspaced(character: str) -> bool:
@@ -92,7 +101,8 @@ class _Sentence:
             end = self._last_that_fits(start, ends)
             if end is not None:
                 return end
-        raise ValueError(f"{self._piece(start, characters[0])!a} alone has more tokens than fit into a piece")
+        alone = self._piece(start, characters[0])
+        raise CannotSplitError(f"{alone!a} alone has more tokens than fit into a piece; take it out of the text")
 
     def _too_far(self, start: int) -> int | None:
         """An end with which the piece does not fit, at most some times too far; none if the whole rest fits."""

@@ -1,11 +1,14 @@
 """The options of the search, with Hugging Face's names, meaning and defaults; needs nothing."""
 
+import math
 from dataclasses import dataclass, replace
 from typing import Literal
 
 from seq2edge.settings import required, setting
 
 DEFAULT_NEW_TOKENS = 20  # of transformers, where neither max_new_tokens nor max_length is given
+STEEPEST = 100  # length penalty, either way; long before, length alone decides
+COOLEST = 1e-4  # temperature; scores divided by less may be too large for float32
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,9 +49,12 @@ class GenerationOptions:
         self._check_at_least(1, "num_beams", "num_return_sequences", "max_new_tokens", "max_length")
         self._check_at_least(0, "min_new_tokens", "min_length", "no_repeat_ngram_size", "top_k", "seed")
         self._check_ids()
-        for name in ("repetition_penalty", "temperature"):
-            if not getattr(self, name) > 0:
-                raise ValueError(f"{name} is {getattr(self, name)}, but must be above 0")
+        self._check_finite("length_penalty", "repetition_penalty", "temperature", "top_p")
+        self._check_at_least(COOLEST, "temperature")
+        if self.repetition_penalty <= 0:
+            raise ValueError(f"repetition_penalty is {self.repetition_penalty}, but must be above 0")
+        if abs(self.length_penalty) > STEEPEST:
+            raise ValueError(f"length_penalty is {self.length_penalty}, but must be between -{STEEPEST} and {STEEPEST}")
         if not 0 <= self.top_p <= 1:
             raise ValueError(f"top_p is {self.top_p}, but must be between 0 and 1")
         if self.early_stopping not in (False, True, "never"):
@@ -76,7 +82,12 @@ class GenerationOptions:
         shortest = min(longest, self.shortest(prefix_length))
         return replace(self, max_new_tokens=None, max_length=longest, min_new_tokens=None, min_length=shortest)
 
-    def _check_at_least(self, least: int, *names: str) -> None:
+    def _check_finite(self, *names: str) -> None:
+        for name in names:
+            if not math.isfinite(getattr(self, name)):
+                raise ValueError(f"{name} is {getattr(self, name)}, but must be a finite number")
+
+    def _check_at_least(self, least: float, *names: str) -> None:
         for name in names:
             value = getattr(self, name)
             if value is not None and value < least:

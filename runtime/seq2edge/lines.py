@@ -9,7 +9,7 @@ from typing import BinaryIO, Literal, TextIO
 
 import click
 
-from seq2edge.errors import DataError
+from seq2edge.errors import DataError, UsageError
 from seq2edge.files import replaced_file
 
 Errors = Literal["strict", "replace"]
@@ -37,10 +37,23 @@ def count_lines(path: Path) -> int:
     return newlines + (last != b"\n")
 
 
+def named_file(path: Path | None) -> Path | None:
+    """The path of an option; a dash is standard input, as is none."""
+    return None if path == Path("-") else path
+
+
+def check_apart(source: Path | None, target: Path | None) -> None:
+    """Refuse to write what is being read."""
+    if source is not None and target is not None and target.is_file() and source.exists() and source.samefile(target):
+        raise UsageError(f"{target} is the input; name another file to write")
+
+
 @contextmanager
 def written_lines(path: Path | None) -> Iterator[Callable[[str], None]]:
     """Give a function that writes a line to a file, which appears when complete, or to standard output."""
     if path is None:
+        if sys.stdout is None:
+            raise DataError("standard output is closed; name a file to write with --output")
         yield click.echo
         return
     if path.is_dir():

@@ -33,6 +33,11 @@ class OnnxEngine:
         self.encoder = open_session(bundle.folder / names.ENCODER, threads=threads, device=device)
         self.decoder = open_session(bundle.folder / names.DECODER, threads=threads, device=device)
 
+    @property
+    def cross_axes(self) -> dict[str, list[str | int]]:
+        """The axes of what the encoder hands over; a name where the size changes from call to call."""
+        return {output.name: output.shape for output in self.encoder.get_outputs()}
+
     def start(self, sources: list[list[int]]) -> "OnnxStep":
         """Encode some sentences and give the step that decodes them."""
         return OnnxStep(self.decoder, encode(self.encoder, sources, pad=self.pad))
@@ -46,6 +51,11 @@ class OnnxStep:
         self.source = source  # one row a sentence
         self.past = empty_past(decoder, rows=len(source[names.SOURCE_MASK]))
         self.rows_per_sentence = 1
+
+    @property
+    def cross_states(self) -> dict[str, NDArray[Any]]:
+        """What the encoder has handed over."""
+        return {name: states for name, states in self.source.items() if name != names.SOURCE_MASK}
 
     def __call__(self, tokens: Ids, rows: Ids) -> Scores:  # (B, K, T), (B, K)
         self._keep_sentences(rows[:, 0] // self.rows_per_sentence)

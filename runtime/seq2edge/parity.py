@@ -24,6 +24,7 @@ class Parity:
     cross_difference: float  # largest absolute difference of cross keys and values
     logit_difference: float  # largest absolute difference of a logit
     top1_agreement: float  # share of steps whose likeliest token is the same
+    clear_agreement: float  # the same among steps where it is clear: a fifth likelier than the next, in the original
     mean_kl: float  # mean Kullback-Leibler divergence of the next-token distributions, in nats
     greedy_equal: float  # share of sentences whose greedy output is the same, token for token
     beam_equal: float  # the same for beam search with four beams
@@ -36,7 +37,7 @@ class Limits:
     """What a bundle of some precision must keep."""
 
     logit_difference: float | None
-    top1_agreement: float
+    clear_agreement: float
     mean_kl: float
     tokens_equal: float | None
     bleu_loss: float
@@ -44,11 +45,12 @@ class Limits:
 
 
 # float32 must say the same; its logits differ by rounding alone, some 1e-5 for logits around 10. The others round the
-# weights themselves: what they may lose is set by what users accept.
+# weights themselves: what they may lose is set by what users accept. Which token is likeliest counts where it is clear:
+# on text of other languages than its own, one step in five of a model is a tie that any rounding decides.
 LIMITS = {
     "fp32": Limits(
         logit_difference=1e-3,
-        top1_agreement=1.0,
+        clear_agreement=1.0,
         mean_kl=1e-6,
         tokens_equal=1.0,
         bleu_loss=0.0,
@@ -56,7 +58,7 @@ LIMITS = {
     ),
     "fp16": Limits(
         logit_difference=None,
-        top1_agreement=0.995,
+        clear_agreement=1.0,
         mean_kl=1e-4,
         tokens_equal=None,
         bleu_loss=0.05,
@@ -64,11 +66,27 @@ LIMITS = {
     ),
     "int8": Limits(
         logit_difference=None,
-        top1_agreement=0.97,
+        clear_agreement=0.99,
         mean_kl=1e-2,
         tokens_equal=None,
         bleu_loss=0.3,
         layer_difference=0.2,
+    ),
+    "int4": Limits(
+        logit_difference=None,
+        clear_agreement=0.95,
+        mean_kl=1e-1,
+        tokens_equal=None,
+        bleu_loss=1.0,
+        layer_difference=0.5,
+    ),
+    "mixed": Limits(
+        logit_difference=None,
+        clear_agreement=0.95,
+        mean_kl=1e-1,
+        tokens_equal=None,
+        bleu_loss=1.0,
+        layer_difference=0.5,
     ),
 }
 
@@ -76,7 +94,7 @@ LIMITS = {
 def shortcomings(parity: Parity, limits: Limits) -> list[str]:
     """Every limit that is not kept, as a clause; none means that the bundle passes."""
     found = [
-        _too_low("the likeliest token agrees in", parity.top1_agreement, limits.top1_agreement),
+        _too_low("where it is clear, the likeliest token agrees in", parity.clear_agreement, limits.clear_agreement),
         _too_high("the mean divergence is", parity.mean_kl, limits.mean_kl),
         _too_high("the largest difference of a logit is", parity.logit_difference, limits.logit_difference),
         _too_low("greedy output is equal in", parity.greedy_equal, limits.tokens_equal),

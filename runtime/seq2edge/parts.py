@@ -14,6 +14,7 @@ class Part:
     """A text, or as much of it as the model reads at once."""
 
     number: int  # of the text
+    place: int = 0  # among the parts of the text
     text: str
     ids: list[int]
     unknown: int  # characters
@@ -28,22 +29,22 @@ def make_parts(texts: Sequence[str], tokenizer: Tokenizer, *, longest: int, long
         if len(ids) > longest and long == "split":
             parts += _split(number, text, tokenizer, longest)
         elif len(ids) > longest and long == "error":
-            raise TextTooLongError(number, len(ids), longest)
+            raise TextTooLongError(number, len(ids), longest, advice='split it (--long split, or long="split")')
         elif ids:
-            parts.append(_whole(number, text, ids, tokenizer, longest))
+            parts.append(_whole(text, ids, tokenizer, longest, number=number))
     return parts
 
 
-def _whole(number: int, text: str, ids: list[int], tokenizer: Tokenizer, longest: int) -> Part:
-    unknown = tokenizer.unknown_characters(text, ids)
-    if len(ids) > longest:
-        return Part(number=number, text=text, ids=tokenizer.frame.cut(ids, longest), unknown=unknown, truncated=True)
-    return Part(number=number, text=text, ids=ids, unknown=unknown)
+def _whole(text: str, ids: list[int], tokenizer: Tokenizer, longest: int, *, number: int, place: int = 0) -> Part:
+    cut = len(ids) > longest
+    kept = tokenizer.frame.cut(ids, longest) if cut else ids
+    unknown = tokenizer.unknown_characters(text, kept)
+    return Part(number=number, place=place, text=text, ids=kept, unknown=unknown, truncated=cut)
 
 
 def _split(number: int, text: str, tokenizer: Tokenizer, longest: int) -> Iterator[Part]:
     tag, rest = tokenizer.split_tag(text)
     pieces = [tag + piece for piece in fit(rest, lambda piece: len(tokenizer.encode([tag + piece])[0]), longest)]
-    for piece, ids in zip(pieces, tokenizer.encode_or_nothing(pieces), strict=True):
-        if ids:
-            yield _whole(number, piece, ids, tokenizer, longest)
+    encoded = zip(pieces, tokenizer.encode_or_nothing(pieces), strict=True)
+    for place, (piece, ids) in enumerate((piece, ids) for piece, ids in encoded if ids):
+        yield _whole(piece, ids, tokenizer, longest, number=number, place=place)

@@ -10,7 +10,7 @@ import click
 
 def show(text: str, *, ends_line: bool = True) -> None:
     """Write to standard error if somebody sees it."""
-    if sys.stderr.isatty():
+    if sys.stderr is not None and sys.stderr.isatty():
         click.echo(text, nl=ends_line, err=True)
 
 

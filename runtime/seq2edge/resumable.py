@@ -1,8 +1,8 @@
 """Output files of long runs, which a killed run leaves such that another can go on; needs nothing.
 
 While a run writes ``out.txt``, its text is in ``.out.txt.part`` beside it, and ``.out.txt.part.journal`` says how much
-of it can be relied on. The journal's first line names the job; each further line is a commit: so many inputs are
-finished, and their output is so many bytes. Text is safe on the disk before the journal speaks of it.
+of it can be relied on. The journal's first line names the job; each further line is a commit: so many inputs with such
+a digest are finished, and their output is so many bytes. Text is safe on the disk before the journal speaks of it.
 """
 
 import json
@@ -15,10 +15,11 @@ from typing import BinaryIO
 
 from seq2edge.closed import read_closed
 from seq2edge.errors import DataError, UsageError
+from seq2edge.files import real_path, take_place
 from seq2edge.locks import lock_file, remove_locked
 
 Job = Mapping[str, str | int | float | None]
-FORMAT = 1
+FORMAT = 2
 HEAD = b'{"seq2edge": '  # how every journal begins
 
 
@@ -35,20 +36,21 @@ class Record:
     """Any other line of a journal: what was committed."""
 
     inputs: int
+    digest: str  # of these inputs, as the caller makes it
     bytes: int
 
 
 class Output:
-    """Where the results go; ``done`` is the number of inputs that need not be done again."""
+    """Where the results go; ``done`` inputs, with this digest, need not be done again."""
 
-    def __init__(self, path: Path, file: BinaryIO, *, done: int = 0) -> None:
-        self.path, self.file, self.done = path, file, done
+    def __init__(self, path: Path, file: BinaryIO, *, done: int = 0, digest: str = "") -> None:
+        self.path, self.file, self.done, self.digest = path, file, done, digest
 
     def write(self, text: str) -> None:
         with _told(self.path):
             self.file.write(text.encode())
 
-    def commit(self, inputs: int) -> None:
+    def commit(self, inputs: int, digest: str) -> None:
         """Say that all that was written belongs to so many finished inputs, counted from the first of the job."""
         with _told(self.path):
             self.file.flush()
@@ -58,14 +60,14 @@ class _Journaled(Output):
     """The same, with a journal of the commits."""
 
     def __init__(self, path: Path, file: BinaryIO, journal: BinaryIO, start: Record | None) -> None:
-        super().__init__(path, file, done=start.inputs if start else 0)
+        super().__init__(path, file, done=start.inputs if start else 0, digest=start.digest if start else "")
         self.journal = journal
         self.committed = False
 
-    def commit(self, inputs: int) -> None:
+    def commit(self, inputs: int, digest: str) -> None:
         with _told(self.path):
             _flush(self.file)
-            self.journal.write(_line(Record(inputs=inputs, bytes=self.file.tell())))
+            self.journal.write(_line(Record(inputs=inputs, digest=digest, bytes=self.file.tell())))
             _flush(self.journal)
         self.committed = True
 
@@ -75,7 +77,7 @@ def resumable_output(path: Path, job: Job, *, resume: bool) -> Iterator[Output]:
     """Give an output that appears as ``path`` when all went well; what is committed before survives any end.
 
     With ``resume`` it goes on where the last run of the same job has stopped, or begins if there was none. A device or
-    a pipe is written to as it is.
+    a pipe is written to as it is, and a link is followed.
     """
     with _told(path):
         is_folder, is_device = path.is_dir(), path.exists() and not path.is_file()
@@ -83,8 +85,17 @@ def resumable_output(path: Path, job: Job, *, resume: bool) -> Iterator[Output]:
         raise DataError(f"{path} is a folder; name a file to write")
     if is_device and resume:
         raise UsageError(f"{path} is no ordinary file, so nothing in it can be resumed; leave out --resume")
-    with _device(path) if is_device else _file(path, job, resume) as output:
+    with _device(path) if is_device else _file(real_path(path), job, resume) as output:
         yield output
+
+
+def left_over(path: Path) -> bool:
+    """Whether a run to this path was interrupted, or goes on."""
+    return _part(real_path(path)).exists()
+
+
+def _part(path: Path) -> Path:
+    return path.with_name(f".{path.name}.part")
 
 
 @contextmanager
@@ -101,7 +112,7 @@ def _device(path: Path) -> Iterator[Output]:
 
 @contextmanager
 def _file(path: Path, job: Job, resume: bool) -> Iterator[Output]:
-    part = path.with_name(f".{path.name}.part")
+    part = _part(path)
     notes = path.with_name(f".{path.name}.part.journal")
     with _journal(path, notes) as journal:
         with _told(path):
@@ -116,7 +127,7 @@ def _file(path: Path, job: Job, resume: bool) -> Iterator[Output]:
             with _told(path):
                 _flush(output.file)
                 output.file.close()
-                part.replace(path)
+                take_place(part, path)
                 remove_locked(notes, journal)
         except BaseException:
             if output is not None:
@@ -154,6 +165,8 @@ def _last_commit(path: Path, part: Path, journal: BinaryIO, job: Job) -> Record 
         return None
     first, *lines = data.splitlines(keepends=True) or [b""]
     header = _header(first, path)
+    if lines and header.seq2edge != FORMAT:
+        raise UsageError(f"{path} was begun by another version of seq2edge; leave out --resume to start over")
     size, end = part.stat().st_size if part.exists() else -1, len(data)
     for line in reversed(lines):
         record = _record(line)
@@ -173,8 +186,6 @@ def _header(line: bytes, path: Path) -> Header:
 
 
 def _check_job(header: Header, job: Job, path: Path) -> None:
-    if header.seq2edge != FORMAT:
-        raise UsageError(f"{path} was begun by another version of seq2edge; leave out --resume to start over")
     old, new = header.job, dict(job)
     keys = [key for key in {**old, **new} if old.get(key) != new.get(key)]
     if keys:

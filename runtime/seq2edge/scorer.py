@@ -33,31 +33,56 @@ class Scorer:
         self.scorer = scorer
         self.pad = pad
 
+    @property
+    def heads(self) -> int:
+        """How many heads of all layers look at the source."""
+        _, layers, heads, *_ = next(one.shape for one in self.scorer.get_outputs() if one.name == names.ATTENTION)
+        return int(layers * heads)
+
     def score(self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]], *, start: int) -> list[Scored]:
         """Score each target after its source; targets are without the start token, and with the end token.
 
         All pairs are one batch, whose logits (pairs, longest target, vocabulary) are in memory at once.
         """
-        if len(sources) != len(targets):
-            raise ValueError(f"there are {len(sources)} sources, but {len(targets)} targets")
-        if not sources:
+        if not self._are_pairs(sources, targets):
             return []
-        all_logits, attention = self._run(sources, shifted(targets, start=start, pad=self.pad))
+        logits, attention = self._run([names.ALL_LOGITS, names.ATTENTION], sources, targets, start)
         return [
             Scored(
-                chosen_log_probabilities(all_logits[row, 0, : len(target)], np.asarray(target, np.int64)),
+                _chosen(logits[row], target),
                 attention[row, :, :, : len(target), : len(source)].copy(),  # a view would keep the whole batch alive
             )
             for row, (source, target) in enumerate(zip(sources, targets, strict=True))
         ]
 
-    def _run(self, sources: Sequence[Sequence[int]], inputs: Ids) -> tuple[Scores, Scores]:  # (B, T)
-        """The logits (B, 1, T, V) and the cross-attention (B, L, H, T, S) of all positions."""
+    def log_probabilities(
+        self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]], *, start: int
+    ) -> list[Scores]:  # (T,) each
+        """The same without the attention, which is then not computed."""
+        if not self._are_pairs(sources, targets):
+            return []
+        [logits] = self._run([names.ALL_LOGITS], sources, targets, start)
+        return [_chosen(logits[row], target) for row, target in enumerate(targets)]
+
+    @staticmethod
+    def _are_pairs(sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> bool:
+        if len(sources) != len(targets):
+            raise ValueError(f"there are {len(sources)} sources, but {len(targets)} targets")
+        return bool(sources)
+
+    def _run(
+        self, wanted: list[str], sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]], start: int
+    ) -> list[Scores]:
+        """Of the logits (B, 1, T, V) and the cross-attention (B, L, H, T, S) of all positions, what is wanted."""
+        inputs = shifted(targets, start=start, pad=self.pad)  # (B, T)
         rows = np.arange(len(sources))[:, None]
         past = empty_past(self.scorer, rows=len(sources))
         read = encode(self.encoder, [list(source) for source in sources], pad=self.pad)
-        all_logits, attention = run(self.scorer, {names.TARGET: inputs[:, None], names.ROWS: rows, **read, **past})
-        return all_logits, attention
+        return run(self.scorer, {names.TARGET: inputs[:, None], names.ROWS: rows, **read, **past}, wanted)
+
+
+def _chosen(logits: Scores, target: Sequence[int]) -> Scores:  # (1, T, V) -> (T,)
+    return chosen_log_probabilities(logits[0, : len(target)], np.asarray(target, np.int64))
 
 
 def open_scorer(bundle: Bundle, engine: OnnxEngine) -> Scorer | None:

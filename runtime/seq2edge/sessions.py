@@ -12,10 +12,10 @@ if TYPE_CHECKING:
     from onnxruntime import InferenceSession
 
 
-def run(session: "InferenceSession", feed: dict[str, Any]) -> list[Any]:
-    """All outputs of a graph."""
+def run(session: "InferenceSession", feed: dict[str, Any], wanted: list[str] | None = None) -> list[Any]:
+    """The wanted outputs of a graph, or all of them."""
     try:
-        outputs: list[Any] = session.run(None, feed)
+        outputs: list[Any] = session.run(wanted, feed)
     except Exception as error:  # onnxruntime's errors have no common class
         raise BundleError(f"onnxruntime could not run the graph ({_first_line(error)})") from None
     return outputs
@@ -57,4 +57,4 @@ def _provider(device: Device, available: list[str]) -> str:
 
 
 def _first_line(error: Exception) -> str:
-    return str(error).strip().splitlines()[0]
+    return next(iter(str(error).strip().splitlines()), type(error).__name__)

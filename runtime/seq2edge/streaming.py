@@ -2,6 +2,7 @@
 
 from collections.abc import Generator, Iterator
 
+from seq2edge.fitting import settled
 from seq2edge.translation import Translation
 
 Grown = Generator[str, None, Translation]  # the text of a part so far, again and again, and then what became of it
@@ -24,10 +25,17 @@ class TextStream(Iterator[str]):
         try:
             while True:
                 text = next(grown)
-                if text.startswith(sent) and len(text) > len(sent) and not text.endswith(HALF_A_CHARACTER):
-                    yield text[len(sent) :]
-                    sent = text
+                certain = "" if text.endswith(HALF_A_CHARACTER) else settled(text)
+                if certain.startswith(sent) and len(certain) > len(sent):
+                    yield certain[len(sent) :]
+                    sent = certain
         except StopIteration as stop:
             self.translation = stop.value
-        if self.translation is not None and len(self.translation.text) > len(sent):
-            yield self.translation.text[len(sent) :]
+        yield from self._rest(sent)
+
+    def _rest(self, sent: str) -> Iterator[str]:
+        text = "" if self.translation is None else self.translation.text
+        if not text.startswith(sent):
+            raise RuntimeError(f"the pieces {sent!r} do not begin {text!r}: this is a mistake in seq2edge, please tell")
+        if len(text) > len(sent):
+            yield text[len(sent) :]

@@ -1,7 +1,6 @@
 """Read given targets beside their sources: how likely they are, where the decoder looks; needs onnxruntime."""
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import Executor
 from dataclasses import replace
 from functools import partial
 from typing import TypeVar
@@ -14,12 +13,14 @@ from seq2edge.errors import BundleError
 from seq2edge.forcing import forced_log_probabilities
 from seq2edge.onnx_engine import OnnxEngine
 from seq2edge.parts import Part
-from seq2edge.scorer import Scored, open_scorer
+from seq2edge.scorer import open_scorer
 from seq2edge.search import Scores
 from seq2edge.tokenizer import Tokenizer
 from seq2edge.translation import Translation
+from seq2edge.workers import Workers
 
 LOGITS_AT_ONCE = 8_000_000  # numbers: a batch has the logits of all its positions in memory
+ATTENTION_AT_ONCE = 8_000_000  # numbers: and, on request, the weights of all heads
 Pair = tuple[Sequence[int], Sequence[int]]  # source ids, and target ids with the end mark
 T = TypeVar("T")
 
@@ -32,12 +33,10 @@ class TargetReader:
         self.scorer = open_scorer(bundle, engine)
         self.batch_tokens = max(1, LOGITS_AT_ONCE // vocabulary)
 
-    def log_probabilities(self, pairs: Sequence[Pair], start: int, workers: Executor | None) -> list[Scores]:
+    def log_probabilities(self, pairs: Sequence[Pair], start: int, workers: Workers) -> list[Scores]:
         """Of each token of each target, behind the start token."""
-        if self.scorer is None:
-            return self._in_batches(pairs, partial(self._step_by_step, start=start), workers)
-        found = self._in_batches(pairs, partial(self._in_one_pass, start=start), workers)
-        return [scored.log_probabilities for scored in found]
+        read = self._step_by_step if self.scorer is None else self._in_one_pass
+        return self._in_batches(pairs, partial(read, start=start), workers, self._batches(pairs))
 
     def with_attention(
         self,
@@ -45,35 +44,44 @@ class TargetReader:
         ranked: list[list[Translation]],
         wanted: Asked,
         tokenizer: Tokenizer,
-        workers: Executor | None,
+        workers: Workers,
     ) -> list[list[Translation]]:
         """The same translations, each with where the wanted heads looked."""
-        if self.scorer is None:
+        scorer, heads, start = self.scorer, wanted.text.attention, wanted.generation.decoder_start_token_id
+        if scorer is None:
             raise BundleError("this bundle cannot show attention: it has no scorer graph, as its module gives none")
+
+        def look(pairs: list[Pair]) -> list[Weights]:  # the average at once: all heads of all pairs would be too much
+            sources, targets = zip(*pairs, strict=True)
+            return [average(one.attention, heads) for one in scorer.score(sources, targets, start=start)]
+
         pairs = [(part.ids, one.tokens) for part, several in zip(parts, ranked, strict=True) for one in several]
-        read = partial(self._in_one_pass, start=wanted.generation.decoder_start_token_id)
-        found = (average(one.attention, wanted.text.attention) for one in self._in_batches(pairs, read, workers))
+        batches = [few for batch in self._batches(pairs) for few in _in_few(batch, pairs, scorer.heads)]
+        found = iter(self._in_batches(pairs, look, workers, batches))
         return [
             [replace(one, attention=_attention(part, one, next(found), tokenizer)) for one in several]
             for part, several in zip(parts, ranked, strict=True)
         ]
 
-    def _in_one_pass(self, pairs: list[Pair], *, start: int) -> list[Scored]:
+    def _in_one_pass(self, pairs: list[Pair], *, start: int) -> list[Scores]:
         assert self.scorer is not None
         sources, targets = zip(*pairs, strict=True)
-        return self.scorer.score(sources, targets, start=start)
+        return self.scorer.log_probabilities(sources, targets, start=start)
 
     def _step_by_step(self, pairs: list[Pair], *, start: int) -> list[Scores]:
         sources, targets = [list(source) for source, _ in pairs], [target for _, target in pairs]
         return forced_log_probabilities(self.engine, sources, targets, start=start)
 
+    def _batches(self, pairs: Sequence[Pair]) -> list[list[int]]:
+        """Pairs of like length together, by their places."""
+        return group([max(map(len, pair)) for pair in pairs], batch_tokens=self.batch_tokens)
+
+    @staticmethod
     def _in_batches(
-        self, pairs: Sequence[Pair], read: Callable[[list[Pair]], list[T]], workers: Executor | None
+        pairs: Sequence[Pair], read: Callable[[list[Pair]], list[T]], workers: Workers, batches: list[list[int]]
     ) -> list[T]:
-        """Pairs of like length together; the results are in order."""
-        longest = [max(len(source), len(target)) for source, target in pairs]
-        batches = group(longest, batch_tokens=self.batch_tokens)
-        found = (workers.map if workers else map)(read, [[pairs[place] for place in batch] for batch in batches])
+        """What is read of each pair, in order."""
+        found = workers.map(read, [[pairs[place] for place in batch] for batch in batches])
         by_place = {
             place: one
             for batch, several in zip(batches, found, strict=True)
@@ -87,4 +95,11 @@ def _attention(part: Part, translation: Translation, weights: Weights, tokenizer
     source = frame.cut(tokenizer.spell_source(part.text), len(part.ids))
     target = [tokenizer.target.piece(token) for token in tokens]
     ends = {len(tokens) - 1} if translation.ended else set()
-    return attention(weights, source, target, marks=(frame.marks(len(part.ids)), ends))
+    return attention(weights, source, target, marks=(frame.marks(part.ids), ends))
+
+
+def _in_few(batch: list[int], pairs: Sequence[Pair], heads: int) -> list[list[int]]:
+    """A batch as some whose attention, (pairs, heads, longest target, longest source), is not too much at once."""
+    source, target = (max(len(pairs[place][side]) for place in batch) for side in (0, 1))
+    most = max(1, ATTENTION_AT_ONCE // (heads * source * target))
+    return [batch[start : start + most] for start in range(0, len(batch), most)]

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
+from seq2edge.errors import UsageError
 from seq2edge.settings import setting
 
 Long = Literal["split", "error", "truncate"]
@@ -35,6 +36,12 @@ def parse_heads(text: str) -> list[tuple[int, int | None]]:
         return [_head(part) for part in text.split(",")]
     except ValueError:
         raise ValueError(f"attention is {text!r}, but must be 'all', or layers and heads as in '1.3,2.5'") from None
+
+
+def check_heads(text: str, *, layers: int, heads: int) -> None:
+    """Refuse layers and heads that a decoder of so many does not have."""
+    if any(layer > layers or (head or 1) > heads for layer, head in parse_heads(text)):
+        raise UsageError(f"attention is {text!r}, but the decoder has {layers} layers of {heads} heads")
 
 
 def _head(text: str) -> tuple[int, int | None]:

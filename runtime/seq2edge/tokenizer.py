@@ -1,5 +1,6 @@
 """Text to ids and back with a source and a target vocabulary; needs sentencepiece and tokenizers."""
 
+import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,6 +15,8 @@ from seq2edge.vocabularies.pieces import Pieces
 
 NO_TAGS = Tags()
 T = TypeVar("T")
+NO_ID = -1  # in place of an id that is not looked at
+BLANK = "\u115f\u1160\u2800\u3164"  # letters and signs that leave no mark on paper
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,9 +46,18 @@ class Frame:
         kept = longest - len(self.tail)
         return framed[:kept] + framed[len(framed) - len(self.tail) :]
 
-    def marks(self, length: int) -> set[int]:
-        """The places that are no part of the text, where so many ids are."""
-        return set(range(len(self.head))) | set(range(length - len(self.tail), length))
+    def inside(self, framed: Sequence[int]) -> range:
+        """The places of the text's own ids: without the marks, and without what fills up."""
+        end = len(framed)
+        while self.length and end > len(self.head) and framed[end - 1] == self.pad:
+            end -= 1
+        if tuple(framed[end - len(self.tail) : end]) == self.tail:  # not where the end mark also fills up
+            end -= len(self.tail)
+        return range(len(self.head), end)
+
+    def marks(self, framed: Sequence[int]) -> set[int]:
+        """The places of all other ids."""
+        return set(range(len(framed))) - set(self.inside(framed))
 
 
 class Tokenizer:
@@ -83,7 +95,7 @@ class Tokenizer:
     def encode_or_nothing(self, texts: Sequence[str]) -> list[list[int]]:
         """The same, but no ids at all for a text that says nothing: the model would invent something."""
         pieces = self.source.encode(self._prepare(texts))
-        visible = [bool(ids) and bool(text.strip()) for text, ids in zip(texts, pieces, strict=True)]
+        visible = [bool(ids) and any(map(_is_visible, text)) for text, ids in zip(texts, pieces, strict=True)]
         return [self.frame.around(ids) if seen else [] for ids, seen in zip(pieces, visible, strict=True)]
 
     def encode_target(self, texts: Sequence[str]) -> list[list[int]]:
@@ -95,11 +107,13 @@ class Tokenizer:
         return self.target.encode(self._prepare([text]))[0]
 
     def unknown_characters(self, text: str, ids: Sequence[int]) -> int:
-        """How many characters of a source text have no token; ``ids`` are those of ``encode``."""
+        """How many characters of a source text have no token; ``ids`` are those of ``encode``, or the first of them."""
         if self.source.odd.isdisjoint(ids):
             return 0
         [prepared] = self._prepare([text])
-        return self.source.unknown_characters(prepared, self.source.encode([prepared])[0])
+        [every] = self.source.encode([prepared])
+        kept = len(self.frame.inside(ids))
+        return self.source.unknown_characters(prepared, every[:kept] + [NO_ID] * (len(every) - kept))
 
     def spell_source(self, text: str) -> list[str]:
         """How each of a text's source ids is written, marks included."""
@@ -136,6 +150,11 @@ def load_tokenizer(rules: Tokenization, tokens: SpecialTokens, files: Mapping[st
         for name, codes in ((rules.source, rules.source_codes), (rules.target, rules.target_codes))
     )
     return Tokenizer(source, target, eos=tokens.eos, frame=frame, lowercase=rules.lowercase)
+
+
+def _is_visible(character: str) -> bool:
+    """Whether it says something alone: no space, no control or format character, no accent without its letter."""
+    return not (character.isspace() or unicodedata.category(character)[0] in "CM" or character in BLANK)
 
 
 def _check(text: str) -> None:

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from itertools import chain, groupby
 from pathlib import Path
 from threading import Lock
@@ -28,8 +27,10 @@ from seq2edge.streaming import Grown, TextStream
 from seq2edge.target_reader import TargetReader
 from seq2edge.tokenizer import Tokenizer, load_tokenizer
 from seq2edge.translation import Score, Summary, Translation
+from seq2edge.workers import Workers
 
 TEXTS_AT_ONCE = 512  # enough to find sentences of like length, few enough to answer soon
+TEXTS_TO_WAIT_FOR = 64  # at most so many are still translated when an asynchronous call was cancelled
 Prefix = tuple[int, ...]
 
 
@@ -43,6 +44,8 @@ class Translator:
     In all methods, ``options`` are fields of ``GenerationOptions``, such as ``num_beams=1`` or ``length_penalty=0.6``,
     and of ``TextOptions``, such as ``long="error"``; what is left out is as the bundle says. A ``hook`` is called at
     each step with the numbers of the texts, the tokens so far and the scores of the next, and gives the scores back.
+    Greedy search and sampling show it the model's raw scores, beam search log-probabilities. With several workers it
+    may run in several threads at once. It may call the translator itself.
     """
 
     def __init__(
@@ -64,7 +67,7 @@ class Translator:
         tokenizer = load_tokenizer(self.manifest.tokenizer, self.manifest.tokens, files)
         self.tokenizer = tokenizer.tagged(default_tags(self.manifest.languages))
         self.engine = OnnxEngine(self.bundle, threads=self.threads, device=device)
-        self._workers = ThreadPoolExecutor(workers, thread_name_prefix="seq2edge") if workers > 1 else None
+        self._workers = Workers(workers)
         self._lock = Lock()
         self._loaded_reader: TargetReader | None = None
 
@@ -75,9 +78,8 @@ class Translator:
         self.close()
 
     def close(self) -> None:
-        """Let the workers go; a translator without workers has nothing to close."""
-        if self._workers is not None:
-            self._workers.shutdown(cancel_futures=True)
+        """Let the workers go when they have finished what was begun; later calls are refused."""
+        self._workers.close()
 
     def translate(
         self, texts: Sequence[str], *, prefixes: Sequence[str] | None = None, hook: Hook | None = None, **options: Any
@@ -86,23 +88,40 @@ class Translator:
 
         ``prefixes``: what each translation has to begin with, as text.
         """
-        _check_list("translate", texts)
-        if prefixes is not None and len(prefixes) != len(texts):
-            raise UsageError(f"there are {len(prefixes)} prefixes for {len(texts)} texts, but must be as many")
-        return self._translate(texts, asked(options, self.manifest), prefixes, hook)
+        return self._translate(*self._checked(texts, prefixes, options), hook)
 
     async def translate_async(
         self, texts: Sequence[str], *, prefixes: Sequence[str] | None = None, hook: Hook | None = None, **options: Any
     ) -> list[Translation]:
-        """``translate`` for a program with an event loop, which goes on meanwhile."""
-        return await asyncio.to_thread(self.translate, texts, prefixes=prefixes, hook=hook, **options)
+        """``translate`` for a program with an event loop, which goes on meanwhile; to cancel it ends it soon."""
+        texts, wanted, prefixes = self._checked(texts, prefixes, options)
+        results: list[Translation] = []
+        for first in range(0, len(texts), TEXTS_TO_WAIT_FOR):
+            some = slice(first, first + TEXTS_TO_WAIT_FOR)
+            starts = None if prefixes is None else prefixes[some]
+            results += await asyncio.to_thread(self._translate, texts[some], wanted, starts, hook, first=first)
+        return results
 
     def translate_iter(
-        self, texts: Iterable[str], *, at_once: int = TEXTS_AT_ONCE, hook: Hook | None = None, **options: Any
+        self,
+        texts: Iterable[str],
+        *,
+        prefix: str = "",
+        at_once: int = TEXTS_AT_ONCE,
+        hook: Hook | None = None,
+        **options: Any,
     ) -> Iterator[Translation]:
-        """Translate a stream of any length in constant memory; ``at_once`` texts are read before the first answer."""
-        _check_list("translate_iter", texts)
-        return chain.from_iterable(self.translate_groups(in_groups(texts, at_once), hook=hook, **options))
+        """Translate a stream of any length in constant memory; ``at_once`` texts are read before the first answer.
+
+        ``prefix`` is what every translation has to begin with.
+        """
+        if isinstance(texts, str | bytes):
+            raise UsageError("translate_iter takes a stream of texts, not one text")
+        if at_once < 1:
+            raise UsageError(f"at_once is {at_once}, but must be at least 1")
+        return chain.from_iterable(
+            self.translate_groups(in_groups(texts, at_once), prefix=prefix, hook=hook, **options)
+        )
 
     def translate_groups(
         self, groups: Iterable[list[str]], *, prefix: str = "", first: int = 0, hook: Hook | None = None, **options: Any
@@ -111,10 +130,9 @@ class Translator:
 
         ``prefix`` is what every translation has to begin with, ``first`` the number of the first text.
         """
-        wanted = asked(options, self.manifest)
-        for texts in groups:
-            yield self._translate(texts, wanted, [prefix] * len(texts) if prefix else None, hook, first=first)
-            first += len(texts)
+        self._workers.check_open()
+        _check_text("the prefix", prefix)
+        return self._translate_groups(groups, asked(options, self.manifest), prefix, first, hook)
 
     def translate_file(
         self,
@@ -124,14 +142,25 @@ class Translator:
         format: Format = "text",
         errors: Errors = "strict",
         resume: bool = False,
+        prefix: str = "",
+        hook: Hook | None = None,
         **options: Any,
     ) -> Summary:
         """Translate a file line by line into another, which appears under its name when it is complete.
 
         A run that was interrupted, however it was, goes on with ``resume``: no line is lost or translated twice.
+        ``prefix`` is what every translation has to begin with. That a ``hook`` is still the same is up to the caller.
         """
         return translate_file(
-            self, Path(source), Path(target), format=format, errors=errors, resume=resume, options=options
+            self,
+            Path(source),
+            Path(target),
+            format=format,
+            errors=errors,
+            resume=resume,
+            prefix=prefix,
+            hook=hook,
+            options=options,
         )
 
     def stream(self, text: str, *, prefix: str = "", hook: Hook | None = None, **options: Any) -> TextStream:
@@ -139,7 +168,14 @@ class Translator:
 
         Greedy search and sampling give every token, beam search what all beams have in common.
         """
-        return TextStream(self._grow(text, asked(options, self.manifest), prefix, hook))
+        self._workers.check_open()
+        _check_text("the text", text)
+        _check_text("the prefix", prefix)
+        wanted = asked(options, self.manifest)
+        if wanted.generation.num_return_sequences > 1:
+            count = wanted.generation.num_return_sequences
+            raise UsageError(f"num_return_sequences is {count}, but a stream is one translation: set it to 1")
+        return TextStream(self._grow(text, wanted, prefix, hook))
 
     def score(
         self, sources: Sequence[str], targets: Sequence[str], *, source_lang: str = "", target_lang: str = ""
@@ -148,16 +184,17 @@ class Translator:
 
         A first token that is forced, such as the tag of a language, stands before each target and does not count.
         """
-        _check_list("score", sources)
-        _check_list("score", targets)
+        self._workers.check_open()
+        _check_texts("source", sources)
+        _check_texts("target", targets)
         if len(sources) != len(targets):
             raise UsageError(f"there are {len(sources)} sources and {len(targets)} targets, but must be as many")
         wanted = asked({"source_lang": source_lang, "target_lang": target_lang}, self.manifest)
         tokenizer, forced = self._speaking(wanted), _forced(wanted)
         source_ids = tokenizer.encode(sources)
         target_ids = [[*forced, *ids] for ids in tokenizer.encode_target(targets)]
-        for ids in (source_ids, target_ids):
-            self._check_lengths(ids)
+        self._check_lengths("source", source_ids)
+        self._check_lengths("target", target_ids)
         found = self._reader.log_probabilities(
             list(zip(source_ids, target_ids, strict=True)), wanted.generation.decoder_start_token_id, self._workers
         )
@@ -169,6 +206,26 @@ class Translator:
             )
             for ids, scores in zip(target_ids, found, strict=True)
         ]
+
+    def _checked(
+        self, texts: Sequence[str], prefixes: Sequence[str] | None, options: dict[str, Any]
+    ) -> tuple[Sequence[str], Asked, Sequence[str] | None]:
+        """What a call was given, after a look at it."""
+        self._workers.check_open()
+        _check_texts("text", texts)
+        if prefixes is not None:
+            _check_texts("prefix", prefixes)
+            if len(prefixes) != len(texts):
+                raise UsageError(f"there are {len(prefixes)} prefixes for {len(texts)} texts, but must be as many")
+        return texts, asked(options, self.manifest), prefixes
+
+    def _translate_groups(
+        self, groups: Iterable[list[str]], wanted: Asked, prefix: str, first: int, hook: Hook | None
+    ) -> Iterator[list[Translation]]:
+        for texts in groups:
+            _check_texts("text", texts, first=first)
+            yield self._translate(texts, wanted, [prefix] * len(texts) if prefix else None, hook, first=first)
+            first += len(texts)
 
     def _translate(
         self,
@@ -184,7 +241,7 @@ class Translator:
             parts = make_parts(texts, self._speaking(wanted), longest=self.longest, long=wanted.text.long)
         except TextTooLongError as error:
             raise error.behind(first) from None
-        starts = [self._prefix(parts, place, prefixes, wanted) for place in range(len(parts))]
+        starts = [self._prefix(part, prefixes, wanted) for part in parts]
         found = self._decode(parts, starts, wanted, hook, first)
         ranked = self._translations(parts, starts, found, wanted)
         results = [Translation(text="")] * len(texts)
@@ -197,25 +254,23 @@ class Translator:
         """The tokenizer for the languages that a call asks for."""
         return self.tokenizer.tagged(wanted.tags)
 
-    def _prefix(self, parts: list[Part], place: int, prefixes: Sequence[str] | None, wanted: Asked) -> Prefix:
-        """What the output of a part has to begin with; only the first part of a text has such a prefix.
-
-        A first token that is forced, such as the tag of a language, stands before it.
-        """
-        number = parts[place].number
-        if prefixes is None or (place > 0 and parts[place - 1].number == number):
+    def _prefix(self, part: Part, prefixes: Sequence[str] | None, wanted: Asked) -> Prefix:
+        """What the output of a part has to begin with; only the first part of a text has such a prefix."""
+        if prefixes is None or part.place > 0:
             return ()
-        prefix = self.tokenizer.encode_prefix(prefixes[number])
-        prefix = [*_forced(wanted), *prefix] if prefix else prefix
+        prefix = tuple(self.tokenizer.encode_prefix(prefixes[part.number]))
+        forced = _forced(wanted)
+        if prefix and prefix[: len(forced)] != forced:
+            prefix = (*forced, *prefix)  # the search forces a first token only where there is no prefix
         if len(prefix) >= self.longest:
             raise UsageError(f"a prefix of {len(prefix)} tokens leaves no room: the model makes at most {self.longest}")
-        return tuple(prefix)
+        return prefix
 
     def _decode(
         self, parts: list[Part], starts: list[Prefix], wanted: Asked, hook: Hook | None, first: int
     ) -> list[list[Hypothesis]]:
         sentences = [
-            Sentence(source=part.ids, prefix=start, number=first + part.number)
+            Sentence(source=part.ids, prefix=start, number=first + part.number, part=part.place)
             for part, start in zip(parts, starts, strict=True)
         ]
         return decode_sentences(
@@ -237,11 +292,11 @@ class Translator:
         parts = make_parts([text], self._speaking(wanted), longest=self.longest, long=wanted.text.long)
         done: list[list[Translation]] = []
         before = ""
-        for place, part in enumerate(parts):
-            start = self._prefix(parts, place, [prefix] if prefix else None, wanted)
+        for part in parts:
+            start = self._prefix(part, [prefix] if prefix else None, wanted)
             options = wanted.generation.within(1 + self.longest, prefix_length=1 + len(start))
             block = prefix_block([[options.decoder_start_token_id, *start]], options)
-            growing = Growing(self.engine.start([part.ids]), block, options, hook=hook)
+            growing = Growing(self.engine.start([part.ids]), block, options, part=part.place, hook=hook)
             for tokens in growing:
                 yield join([before, self.tokenizer.decode([[*start, *tokens]])[0]])
             assert growing.found is not None
@@ -249,10 +304,10 @@ class Translator:
             before = join([before, done[-1][0].text])
         return best_first(of_whole_text(done, wanted.generation)) if done else Translation(text="")
 
-    def _check_lengths(self, rows: list[list[int]]) -> None:
+    def _check_lengths(self, name: str, rows: list[list[int]]) -> None:
         for place, ids in enumerate(rows):
             if len(ids) > self.longest:
-                raise TextTooLongError(place, len(ids), self.longest)
+                raise TextTooLongError(place, len(ids), self.longest, name=name)
 
     @property
     def _reader(self) -> TargetReader:
@@ -269,6 +324,14 @@ def _forced(wanted: Asked) -> Prefix:
     return () if first is None else (first,)
 
 
-def _check_list(method: str, texts: object) -> None:
-    if isinstance(texts, str):
-        raise UsageError(f"{method} takes a list of texts, not one text")
+def _check_texts(name: str, texts: Any, *, first: int = 0) -> None:
+    """Refuse what is no list of texts; ``name`` says what each is, and ``first`` is the number of the first."""
+    if isinstance(texts, str | bytes) or not hasattr(texts, "__getitem__"):
+        raise UsageError(f"a list of texts was wanted, one {name} each, but {type(texts).__name__} was given")
+    for number, text in enumerate(texts, start=first + 1):
+        _check_text(f"{name} {number}", text)
+
+
+def _check_text(name: str, text: object) -> None:
+    if not isinstance(text, str):
+        raise UsageError(f"{name} is {type(text).__name__}, but must be str")

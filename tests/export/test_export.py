@@ -26,6 +26,7 @@ from seq2edge.scorer import open_scorer
 from seq2edge_export.export import export_bundle
 from seq2edge_export.model import Transformer
 from seq2edge_export.training.tokenizer import TOKENS
+from seq2edge_graphs.quantize.wish import Wish
 from seq2edge_graphs.weights import ALIGNMENT, INLINE_BYTES
 
 GRAPHS = (names.ENCODER, names.DECODER, names.SCORER)
@@ -136,7 +137,7 @@ def test_defaults_and_vocabulary_must_fit_the_model(checkpoint: Path, tmp_path: 
 
 @pytest.mark.parametrize(("precision", "share"), [("fp16", 0.6), ("int8", 0.45)])
 def test_fewer_bits_make_a_smaller_bundle(made, tmp_path: Path, precision: Precision, share: float) -> None:
-    small = export_bundle(made.checkpoint, tmp_path / precision, precision=precision, compare=False)
+    small = export_bundle(made.checkpoint, tmp_path / precision, wish=Wish(precision=precision), compare=False)
     full = load_bundle(made.bundles["ort"])
     sizes = [bundle.manifest.files[names.WEIGHTS].size for bundle in (small, full)]
     assert sizes[0] < share * sizes[1]

@@ -20,8 +20,8 @@ from seq2edge_export.training.pairs import Pairs
 from seq2edge_export.training.settings import TokenizerSettings
 from seq2edge_export.training.tokenizer import train_tokenizer
 from seq2edge_export.verify.show import to_json
-from seq2edge_export.verify.texts import read_texts
 from seq2edge_export.verify.verify import verify
+from seq2edge_graphs.compare.texts import read_texts
 from seq2edge_graphs.manifest import describe_files, write_manifest
 
 TINY_TOKENIZER = TokenizerSettings(vocabulary=TINY.target_vocabulary - 10)

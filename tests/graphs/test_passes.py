@@ -5,12 +5,10 @@ from pathlib import Path
 import numpy as np
 import onnx_ir as ir
 import onnxruntime
-import pytest
 
 from seq2edge_graphs.expose import expose
-from seq2edge_graphs.store import quantize_channels, store_fp16, store_int8
 from seq2edge_graphs.strip import strip
-from seq2edge_graphs.weights import ALIGNMENT, save_sharing_weights
+from seq2edge_graphs.weights import ALIGNMENT, load_with_weights, save_sharing_weights
 
 RANDOM = np.random.default_rng(0)
 TABLE = RANDOM.normal(size=(64, 48)).astype(np.float32)
@@ -55,28 +53,6 @@ def test_weights_of_two_graphs_are_in_one_file_once(tmp_path: Path) -> None:
         np.testing.assert_allclose(run(path), EXACT, rtol=1e-5, atol=1e-5)
 
 
-@pytest.mark.parametrize(
-    ("store", "share", "error"),
-    [(store_fp16, 0.51, 2e-3), (store_int8, 0.32, 2e-2)],  # half of float16's last place; half of 1/127 of the largest
-)
-def test_fewer_bits_change_the_result_by_no_more_than_their_rounding(tmp_path: Path, store, share, error) -> None:
-    model = graph()
-    store(model)
-    save_sharing_weights({tmp_path / "a.onnx": model}, tmp_path / "weights.bin")
-    assert (tmp_path / "weights.bin").stat().st_size <= share * (TABLE.nbytes + MATRIX.nbytes)
-    difference = np.abs(run(tmp_path / "a.onnx") - EXACT).max()
-    assert 0 < difference <= error * np.abs(EXACT).max()
-
-
-@pytest.mark.parametrize("axis", [0, 1])
-def test_integers_times_scale_are_within_half_a_step_of_the_numbers(axis: int) -> None:
-    numbers = np.concatenate([TABLE, np.zeros((1, 48), np.float32)])
-    integers, scale = quantize_channels(numbers, channel_axis=axis)
-    assert integers.dtype == np.int8
-    assert np.abs(integers).max() <= 127
-    assert (np.abs(integers * scale - numbers) <= scale / 2 * 1.001).all()
-
-
 def test_strip_leaves_nothing_of_the_machine(tmp_path: Path) -> None:
     model = graph()
     strip(model)
@@ -90,3 +66,21 @@ def test_expose_gives_values_from_the_inside(tmp_path: Path) -> None:
     (tmp_path / "copy").mkdir()
     copy = expose(tmp_path / "a.onnx", ["rows.inside"], tmp_path / "copy", weights="weights.bin")
     np.testing.assert_array_equal(run(copy), TABLE[[3, 0, 63]])
+
+
+def test_expose_can_leave_the_outputs_in_front(tmp_path: Path) -> None:
+    save_sharing_weights({tmp_path / "a.onnx": graph()}, tmp_path / "weights.bin")
+    (tmp_path / "copy").mkdir()
+    copy = expose(tmp_path / "a.onnx", ["rows.inside"], tmp_path / "copy", weights="weights.bin", alone=False)
+    session = onnxruntime.InferenceSession(copy, providers=["CPUExecutionProvider"])
+    assert [output.name for output in session.get_outputs()] == ["product", "rows.inside"]
+
+
+def test_weights_are_read_from_a_file_with_several_names(tmp_path: Path) -> None:
+    save_sharing_weights({tmp_path / "a.onnx": graph()}, tmp_path / "weights.bin")
+    (tmp_path / "second name").hardlink_to(tmp_path / "weights.bin")
+    model = load_with_weights(tmp_path / "a.onnx")
+    np.testing.assert_array_equal(model.graph.initializers["table"].const_value.numpy(), TABLE)
+    (tmp_path / "again").mkdir()
+    save_sharing_weights({tmp_path / "again" / "a.onnx": model}, tmp_path / "again" / "weights.bin")
+    np.testing.assert_allclose(run(tmp_path / "again" / "a.onnx"), EXACT, rtol=1e-5, atol=1e-5)

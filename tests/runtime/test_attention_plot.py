@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from seq2edge.attention_plot import DOTS_PER_INCH, LARGEST_CELL, draw_attention
-from seq2edge.errors import MissingExtraError, UsageError
+from seq2edge.errors import DataError, MissingExtraError, UsageError
 from seq2edge.fonts import FIRST, choose_fonts, font_advice
 
 pytest.importorskip("matplotlib")
@@ -200,3 +200,11 @@ def test_any_text_can_be_drawn(tmp_path_factory: pytest.TempPathFactory, names: 
     for suffix in (".png", ".svg"):
         draw_attention(even(1, len(names)), names, ["x"], folder / f"any{suffix}", title=title)
     assert texts(folder / "any.svg")
+
+
+@pytest.mark.parametrize("place", ["folder.png", "no/such/folder/a.png", "x" * 250 + ".png"])
+def test_a_picture_that_cannot_be_written_is_named_by_its_own_name(tmp_path: Path, place: str) -> None:
+    (tmp_path / "folder.png").mkdir()
+    with pytest.raises(DataError) as refusal:
+        draw_attention(np.ones((1, 1)), ["a"], ["b"], tmp_path / place)
+    assert str(refusal.value).startswith(f"{tmp_path / place} ")

@@ -29,6 +29,26 @@ def test_a_file_stays_as_it_was_when_writing_fails(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [target]
 
 
+def test_a_link_stays_and_what_it_points_to_is_replaced(tmp_path: Path) -> None:
+    link, target = tmp_path / "link", tmp_path / "deep" / "a.txt"
+    target.parent.mkdir()
+    link.symlink_to(target)
+    for content in ("first", "second"):  # there is no file at first
+        with replaced_file(link) as new:
+            new.write_text(content)
+        assert target.read_text() == content
+        assert link.is_symlink()
+
+
+def test_a_file_keeps_its_permissions(tmp_path: Path) -> None:
+    target = tmp_path / "a.txt"
+    target.touch()
+    target.chmod(0o640)
+    with replaced_file(target) as new:
+        new.write_text("new")
+    assert target.stat().st_mode & 0o777 == 0o640
+
+
 def test_a_folder_appears_only_when_it_is_complete(tmp_path: Path) -> None:
     target = tmp_path / "deep" / "folder"
     with new_folder(target) as folder:

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from seq2edge.errors import DataError
 from seq2edge.fitting import character_ends, fit, join
 
 
@@ -81,7 +82,7 @@ def test_chinese_is_cut_at_its_own_marks() -> None:
 def test_what_a_reader_sees_as_one_character_stays_whole(character: str) -> None:
     assert fit(character * 3, letters, len(character)) == [character] * 3
     assert fit(character * 3, letters, 2 * len(character) + 1) == [character * 2, character]
-    with pytest.raises(ValueError, match="alone has more tokens than fit"):
+    with pytest.raises(DataError, match="alone has more tokens than fit"):
         fit("a" + character, letters, len(character) - 1)
 
 

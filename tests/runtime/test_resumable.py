@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from seq2edge.errors import DataError, UsageError
-from seq2edge.resumable import resumable_output
+from seq2edge.resumable import left_over, resumable_output
 
 JOB = {"bundle": "5f3a", "num_beams": 4, "length_penalty": 0.6, "input": "in.txt", "max_new_tokens": None}
 INPUTS = 400
@@ -31,7 +31,7 @@ with resumable_output(target, {"inputs": inputs}, resume=True) as output:
     for number in range(output.done, inputs):
         output.write(f"Zeile {number} – {'ü' * (number % 7)}\\n")
         if number % 3 == 2:
-            output.commit(number + 1)
+            output.commit(number + 1, str(number))
 """
 
 
@@ -41,7 +41,7 @@ def run(path: Path, *, upto: int = INPUTS, stop: bool = False, resume: bool = Fa
         for number in range(output.done, upto):
             output.write(LINES[number])
             if number % every == every - 1:
-                output.commit(number + 1)
+                output.commit(number + 1, str(number))
         if stop:
             raise KeyboardInterrupt
     return output.done
@@ -69,7 +69,7 @@ def test_a_run_that_ends_well_leaves_the_file_alone(tmp_path: Path) -> None:
     target.write_text("old")
     with resumable_output(target, JOB, resume=False) as output:
         output.write("Grüße\n")
-        output.commit(1)
+        output.commit(1, "")
         output.write("and what was never committed\n")
         assert target.read_text() == "old"
         assert left(tmp_path) == {"out.txt", ".out.txt.part", ".out.txt.part.journal"}
@@ -118,9 +118,12 @@ def test_the_journal_is_lines_of_json(tmp_path: Path) -> None:
     target = tmp_path / "out.txt"
     stopped(target, upto=7)
     header, *records = map(json.loads, journal(target).read_text().splitlines())
-    assert header == {"seq2edge": 1, "job": JOB}
+    assert header == {"seq2edge": 2, "job": JOB}
     sizes = [len("".join(LINES[:count]).encode()) for count in (3, 6)]
-    assert records == [{"inputs": 3, "bytes": sizes[0]}, {"inputs": 6, "bytes": sizes[1]}]
+    assert records == [
+        {"inputs": 3, "digest": "2", "bytes": sizes[0]},
+        {"inputs": 6, "digest": "5", "bytes": sizes[1]},
+    ]
 
 
 def test_every_state_that_a_crash_can_leave_is_resumed_to_the_same_file(tmp_path: Path) -> None:
@@ -151,7 +154,16 @@ def test_what_follows_a_torn_record_can_be_resumed(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "record", ["[]", "7", '{"inputs": 9}', '{"inputs": -1, "bytes": 0}', '{"inputs": 9, "bytes": "1"}', "\x00\x00"]
+    "record",
+    [
+        "[]",
+        "7",
+        '{"inputs": 9}',
+        '{"inputs": 9, "bytes": 0}',
+        '{"inputs": -1, "digest": "", "bytes": 0}',
+        '{"inputs": 9, "digest": "", "bytes": "1"}',
+        "\x00\x00",
+    ],
 )
 def test_a_record_that_says_nothing_is_passed_over(tmp_path: Path, record: str) -> None:
     target = tmp_path / "out.txt"
@@ -179,7 +191,7 @@ def test_another_job_is_refused_with_what_differs_and_stays(tmp_path: Path) -> N
 
 def test_another_job_that_committed_nothing_is_no_obstacle(tmp_path: Path) -> None:
     target = tmp_path / "out.txt"
-    journal(target).write_text('{"seq2edge": 1, "job": {"num_beams": 9}}\n')
+    journal(target).write_text('{"seq2edge": 2, "job": {"num_beams": 9}}\n')
     part(target).write_text("half a li")
     assert run(target, resume=True) == 0
     assert target.read_text(encoding="utf-8") == "".join(LINES)
@@ -188,13 +200,13 @@ def test_another_job_that_committed_nothing_is_no_obstacle(tmp_path: Path) -> No
 def test_another_format_is_refused(tmp_path: Path) -> None:
     target = tmp_path / "out.txt"
     stopped(target, upto=8)
-    journal(target).write_text(journal(target).read_text().replace('"seq2edge": 1', '"seq2edge": 2'))
+    journal(target).write_text(journal(target).read_text().replace('"seq2edge": 2', '"seq2edge": 1'))
     with pytest.raises(UsageError, match="another version of seq2edge; leave out --resume"):
         run(target, resume=True)
 
 
 @pytest.mark.parametrize(
-    "garbage", [b"\x00\x00\x00", b"hello", b"hello\n", b"[]\n[]\n", b"\xff\n", b'{"seq2edge": 1}\n']
+    "garbage", [b"\x00\x00\x00", b"hello", b"hello\n", b"[]\n[]\n", b"\xff\n", b'{"seq2edge": 2}\n']
 )
 def test_a_journal_of_garbage_is_refused_and_can_be_overwritten(tmp_path: Path, garbage: bytes) -> None:
     target = tmp_path / "out.txt"
@@ -212,7 +224,7 @@ def test_a_second_run_to_the_same_file_is_refused_and_the_first_undisturbed(tmp_
     target = tmp_path / "out.txt"
     with resumable_output(target, JOB, resume=False) as output:
         output.write("first\n")
-        output.commit(1)
+        output.commit(1, "")
         with pytest.raises(UsageError, match="another run is writing"):
             run(target, resume=resume)
         code = [sys.executable, "-c", RUN, str(target), "10"]
@@ -264,6 +276,31 @@ def test_an_error_of_the_caller_is_not_ours(tmp_path: Path) -> None:
     with pytest.raises(BrokenPipeError), resumable_output(tmp_path / "out.txt", JOB, resume=False):
         raise BrokenPipeError
     assert left(tmp_path) == set()
+
+
+def test_a_link_stays_and_what_it_points_to_is_replaced(tmp_path: Path) -> None:
+    link, target = tmp_path / "link", tmp_path / "out.txt"
+    link.symlink_to(target)
+    stopped(link, upto=8)
+    assert left_over(link)
+    assert run(link, resume=True) == 6
+    assert target.read_text(encoding="utf-8") == "".join(LINES)
+    assert left(tmp_path) == {"link", "out.txt"}
+    assert not left_over(link)
+
+
+def test_a_file_keeps_its_permissions(tmp_path: Path) -> None:
+    target = tmp_path / "out.txt"
+    target.touch()
+    target.chmod(0o604)
+    run(target, upto=3)
+    assert target.stat().st_mode & 0o777 == 0o604
+
+
+def test_what_was_done_comes_with_its_digest(tmp_path: Path) -> None:
+    stopped(tmp_path / "out.txt", upto=8)
+    with resumable_output(tmp_path / "out.txt", JOB, resume=True) as output:
+        assert (output.done, output.digest) == (6, "5")
 
 
 def test_a_device_is_written_to_and_cannot_be_resumed(tmp_path: Path) -> None:

@@ -34,6 +34,8 @@ def test_the_score_of_a_translation_is_the_sum_of_its_log_probabilities(translat
         np.testing.assert_allclose(steps, one_pass.log_probabilities, atol=1e-4)
         assert one_pass.attention.shape[2:] == (len(result.tokens), len(source))
         np.testing.assert_allclose(one_pass.attention.sum(axis=3), 1, atol=1e-5)
+    for alone, together in zip(scorer.log_probabilities(sources, targets, start=start), scored, strict=True):
+        np.testing.assert_array_equal(alone, together.log_probabilities)
 
 
 def test_a_wrong_translation_is_less_likely(translator: Translator, scorer: Scorer) -> None:

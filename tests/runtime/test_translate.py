@@ -106,10 +106,10 @@ def test_the_command_translates_a_file_into_a_file(tmp_path: Path) -> None:
 
 
 def test_a_line_that_is_not_utf8_is_named_and_leaves_no_file(tmp_path: Path) -> None:
-    (tmp_path / "in.txt").write_bytes(b"Good morning.\n\xff\xfe\n")
+    (tmp_path / "in.txt").write_bytes(b"\xff\xfe\nGood morning.\n")
     done = command("translate", "-i", tmp_path / "in.txt", "-o", tmp_path / "out.txt")
     assert done.returncode == 2
-    assert b"line 2 of" in done.stderr
+    assert b"line 1 of" in done.stderr
     assert done.stderr.count(b"\n") == 1
     assert [path.name for path in tmp_path.iterdir()] == ["in.txt"]
 

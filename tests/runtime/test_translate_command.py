@@ -4,6 +4,7 @@ import json
 import os
 import pty
 import random
+import shlex
 import signal
 import subprocess
 import sys
@@ -54,13 +55,22 @@ class TestFormats:
         assert float(rows[0][2]) >= float(rows[1][2]) >= float(rows[2][2])
 
     def test_more_translations_than_beams_raise_the_beams(self) -> None:
-        done = command("translate", "--n-best", "6", "--num-beams", "1", "I have a dog.")
+        done = command("translate", "--n-best", "6", "I have a dog.")
         assert len(done.stdout.splitlines()) == 6, done.stderr
+
+    def test_an_empty_line_has_its_columns(self, tmp_path: Path) -> None:
+        (tmp_path / "in.txt").write_text("\nI have a dog.\n", encoding="utf-8")
+        for more in (["-i", tmp_path / "in.txt", "-o", tmp_path / "out.txt"], ["", "I have a dog."]):
+            done = command("translate", "--n-best", "2", "--alignment", "--format", "tsv", *more)
+            text = done.stdout.decode() or (tmp_path / "out.txt").read_text(encoding="utf-8")
+            assert [len(line.split("\t")) for line in text.splitlines()] == [6, 6], done.stderr
 
     def test_an_alignment_stands_behind_the_text(self) -> None:
         done = command("translate", "--alignment", "I have a dog.")
         _, alignment = done.stdout.decode().strip().split(" ||| ")
         assert all("-" in pair for pair in alignment.split())
+        assert command("translate", "--alignment", "--attention", "", "I have a dog.").stdout == done.stdout
+        assert b"|||" not in command("translate", "--attention", "", "I have a dog.").stdout
 
 
 def test_every_option_of_the_search_is_an_option_of_the_command(translator: Translator) -> None:
@@ -120,6 +130,10 @@ class TestProblems:
             ["--show-attention", "a.png", "Hello.", "You."],
             ["--show-attention", "a.xyz", "Hello."],
             ["--attention", "9.9", "Hello."],
+            ["--show-attention", "no/such/folder/a.png", "Hello."],
+            ["--n-best", "6", "--num-beams", "2", "Hello."],
+            ["--n-best", "2", "--num-return-sequences", "3", "Hello."],
+            ["--max-length", "9", "--max-new-tokens", "9", "Hello."],
         ],
     )
     def test_what_cannot_be_gets_one_sentence(self, arguments: list[str], tmp_path: Path) -> None:
@@ -128,6 +142,70 @@ class TestProblems:
         assert done.stderr.decode().startswith("Error: ")
         assert done.stderr.count(b"\n") == 1
         assert not list(tmp_path.iterdir())
+
+
+def test_options_that_change_nothing_are_told() -> None:
+    done = command("translate", "--temperature", "0.5", "--seed", "3", "Hello.")
+    assert done.returncode == 0
+    assert done.stderr.decode().splitlines() == [
+        "Warning: without --do-sample, nothing is drawn and --temperature and --seed change nothing"
+    ]
+
+
+class TestStreams:
+    def test_a_dash_is_standard_input(self) -> None:
+        assert command("translate", "-i", "-", stdin=b"Good morning.\n").stdout.startswith(b"Guten Morgen")
+        assert command("score", "-i", "-", stdin=b"Good morning.\tGuten Morgen.\n").returncode == 0
+
+    @pytest.mark.parametrize(("closed", "stream"), [("<&-", "standard input"), (">&-", "standard output")])
+    def test_one_that_is_closed_gets_one_sentence(self, closed: str, stream: str) -> None:
+        text = "" if "<" in closed else " Hello."
+        line = shlex.join([*SEQ2EDGE, "translate"]) + f"{text} {closed}"
+        done = subprocess.run(["sh", "-c", line], capture_output=True, check=False)
+        assert done.returncode == 2
+        assert done.stderr.decode().startswith(f"Error: {stream} is closed")
+        assert done.stderr.count(b"\n") == 1
+
+    def test_standard_output_may_be_named(self, tmp_path: Path) -> None:
+        for redirection in ("| cat", "> named.txt; cat named.txt"):
+            line = f"{shlex.join(SEQ2EDGE)} translate -o /dev/stdout {redirection}"
+            done = subprocess.run(
+                ["sh", "-c", line], input=b"Good morning.\n", capture_output=True, check=False, cwd=tmp_path
+            )
+            assert done.stdout.startswith(b"Guten Morgen"), done.stderr
+
+    def test_a_pipe_that_is_named_is_read_once(self, tmp_path: Path) -> None:
+        """Counting its lines for a terminal would leave nothing to translate."""
+        os.mkfifo(tmp_path / "pipe")
+        program = [*SEQ2EDGE, "translate", "-i", tmp_path / "pipe", "-o", tmp_path / "out.txt"]
+        ours, theirs = pty.openpty()
+        with subprocess.Popen(program, stderr=theirs) as running:
+            (tmp_path / "pipe").write_text("Good morning.\n", encoding="utf-8")
+        os.close(theirs)
+        os.close(ours)
+        assert running.returncode == 0
+        assert (tmp_path / "out.txt").read_text(encoding="utf-8").startswith("Guten Morgen")
+
+    def test_what_came_through_a_pipe_is_safe_although_more_may_come(self, tmp_path: Path) -> None:
+        program = [*SEQ2EDGE, "translate", "--num-beams", "1", "-o", str(tmp_path / "out.txt")]
+        pipes = {"stdin": subprocess.PIPE, "stderr": subprocess.PIPE}
+        with subprocess.Popen(program, **pipes) as running:
+            running.stdin.write(b"Good morning.\n")
+            running.stdin.flush()
+            wait_for_commit(tmp_path / ".out.txt.part.journal")
+            running.send_signal(signal.SIGINT)
+            errors = running.stderr.read()
+        assert errors.decode().strip() == (
+            "stopped; 1 lines are done, and the same command with --resume goes on behind them"
+        )
+        again = command("translate", "--num-beams", "1", "-o", tmp_path / "out.txt", stdin=b"Good morning.\nHello.\n")
+        assert "starts over" in again.stderr.decode()
+        assert again.stderr.count(b"\n") == 1
+
+
+def wait_for_commit(journal: Path) -> None:
+    while not (journal.exists() and len(journal.read_bytes().splitlines()) > 1):
+        time.sleep(0.02)
 
 
 def test_statistics_come_on_request() -> None:
@@ -233,3 +311,13 @@ class TestScore:
         done = command("score", stdin=b"a\tb\nno tab\n")
         assert done.returncode == 2
         assert b"line 2 has no tab" in done.stderr
+
+    def test_a_line_with_two_tabs_is_named(self) -> None:
+        done = command("score", stdin=b"a\tb\na\tb\tc\n")
+        assert done.returncode == 2
+        assert b"line 2 has 2 tabs" in done.stderr
+        assert done.stderr.count(b"\n") == 1
+
+    def test_a_target_that_is_too_long_is_named(self) -> None:
+        done = command("score", stdin=b"a\tb\na\t" + b"dog " * 900 + b"\n")
+        assert b"target 2 has" in done.stderr

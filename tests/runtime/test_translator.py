@@ -68,8 +68,19 @@ class TestLongText:
         assert result.parts > 1
 
     def test_it_is_refused_on_request(self, translator: Translator) -> None:
-        with pytest.raises(TextTooLongError, match="text 2 has"):
+        with pytest.raises(TextTooLongError, match=r"text 2 has .*--long split"):
             translator.translate(["Good morning.", PARAGRAPH], long="error")
+
+    @pytest.mark.parametrize("num_beams", [1, 2])
+    def test_its_parts_are_drawn_apart(self, translator: Translator, num_beams: int) -> None:
+        text = "The weather is nice and I want to go home with my friends. " * 25
+        lengths = {"min_new_tokens": 4, "max_new_tokens": 4}
+        options = {"do_sample": True, "seed": 3, "temperature": 2.0, "num_beams": num_beams, **lengths}
+        [result] = translator.translate([text], **options)
+        assert len(np.unique(np.reshape(result.tokens, (-1, 4)), axis=0)) > 10
+        stream = translator.stream(text, **options)
+        assert "".join(stream) == result.text
+        assert stream.translation.tokens == result.tokens
 
     def test_it_is_cut_on_request_and_says_so(self, translator: Translator) -> None:
         [result] = translator.translate([PARAGRAPH], long="truncate", num_beams=1, max_new_tokens=8)
@@ -114,6 +125,24 @@ class TestPrefixes:
         assert result.tokens == scored.tokens
         assert result.token_scores == pytest.approx(scored.token_scores[-len(result.token_scores) :], abs=1e-4)
 
+    def test_a_forced_first_token_stays_first(self, translator: Translator) -> None:
+        [tag, *_] = translator.tokenizer.encode_prefix("Ja")
+        guten = tuple(translator.tokenizer.encode_prefix("Guten"))
+        for prefix, wanted in (("Guten", (tag, *guten)), ("Ja", (tag,)), ("", (tag,))):
+            [result] = translator.translate(["Good morning."], prefixes=[prefix], forced_bos_token_id=tag)
+            assert result.tokens[: len(wanted)] == wanted
+            assert result.tokens[1] != tag
+            stream = translator.stream("Good morning.", prefix=prefix, forced_bos_token_id=tag)
+            assert "".join(stream) == result.text
+
+    def test_a_stream_of_texts_has_one_for_all(self, translator: Translator) -> None:
+        results = translator.translate_iter(iter(SENTENCES[:3]), prefix="Nun", num_beams=1)
+        assert all(one.text.startswith("Nun") for one in results)
+
+    def test_one_text_is_not_a_list_of_prefixes(self, translator: Translator) -> None:
+        with pytest.raises(UsageError, match="one prefix each"):
+            translator.translate(["Hi.", "Ho."], prefixes="ab")
+
     def test_there_are_as_many_as_texts(self, translator: Translator) -> None:
         with pytest.raises(UsageError, match="1 prefixes for 2 texts"):
             translator.translate(["Hi.", "Ho."], prefixes=["Na"])
@@ -136,6 +165,15 @@ class TestHook:
         assert [one.tokens for one in hooked] == [
             one.tokens for one in translator.translate(["I have a dog.", "", "Where is the station?"])
         ]
+
+    def test_it_may_call_the_translator_although_all_workers_are_busy(self) -> None:
+        def scoring(sentences: np.ndarray, tokens: np.ndarray, scores: np.ndarray) -> np.ndarray:
+            several.score(["Hello."], ["Hallo."])
+            return scores
+
+        with Translator(threads=1, workers=2) as several:
+            results = several.translate(SENTENCES, num_beams=1, max_new_tokens=2, hook=scoring)
+        assert len(results) == len(SENTENCES)
 
 
 class TestStream:
@@ -160,6 +198,10 @@ class TestStream:
     def test_a_prefix_comes_first(self, translator: Translator) -> None:
         assert "".join(translator.stream("I have a dog.", prefix="Wir haben")).startswith("Wir haben")
 
+    def test_it_is_one_translation(self, translator: Translator) -> None:
+        with pytest.raises(UsageError, match="a stream is one translation"):
+            translator.stream("I have a dog.", num_beams=3, num_return_sequences=2)
+
     def test_it_can_be_left_early(self, translator: Translator) -> None:
         assert next(translator.stream("I have a dog.", num_beams=1))
 
@@ -183,8 +225,10 @@ class TestScore:
             translator.score(["a", "b"], ["c"])
 
     def test_a_target_beyond_the_positions_is_refused(self, translator: Translator) -> None:
-        with pytest.raises(TextTooLongError):
-            translator.score(["a"], ["Hund " * 1000])
+        with pytest.raises(TextTooLongError, match=r"^target 2 has"):
+            translator.score(["a", "b"], ["c", "Hund " * 1000])
+        with pytest.raises(TextTooLongError, match=r"^source 1 has"):
+            translator.score(["Hund " * 1000], ["c"])
 
     def test_nothing_scores_nothing(self, translator: Translator) -> None:
         assert translator.score([], []) == []
@@ -279,6 +323,86 @@ class TestManyAtOnce:
 
         assert asyncio.run(both()) == [one.text for one in translator.translate(SENTENCES[:2])]
 
+    def test_the_async_form_draws_the_same(self, translator: Translator) -> None:
+        options = {"do_sample": True, "seed": 5, "num_beams": 1, "max_new_tokens": 6}
+        prefixes = ["", "Nun"] * 50
+        found = asyncio.run(translator.translate_async(SENTENCES[:100], prefixes=prefixes, **options))
+        wanted = translator.translate(SENTENCES[:100], prefixes=prefixes, **options)
+        assert [one.tokens for one in found] == [one.tokens for one in wanted]
+
+    def test_an_async_call_that_is_cancelled_ends_soon(self, translator: Translator) -> None:
+        seen: set[int] = set()
+
+        async def cancelled() -> None:
+            begun, loop = asyncio.Event(), asyncio.get_running_loop()
+
+            def look(sentences: np.ndarray, tokens: np.ndarray, scores: np.ndarray) -> np.ndarray:
+                seen.update(sentences.tolist())
+                loop.call_soon_threadsafe(begun.set)
+                return scores
+
+            task = asyncio.create_task(translator.translate_async(SENTENCES, num_beams=1, hook=look))
+            await begun.wait()
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+
+        asyncio.run(cancelled())  # it waits for the thread
+        assert 0 < len(seen) <= 64
+
+    def test_what_came_before_an_error_of_the_source_is_translated(self, translator: Translator) -> None:
+        def failing() -> Iterator[str]:
+            yield from SENTENCES[:5]
+            raise RuntimeError("the source broke")
+
+        results = translator.translate_iter(failing(), num_beams=1)
+        assert len([next(results) for _ in range(5)]) == 5
+        with pytest.raises(RuntimeError, match="the source broke"):
+            next(results)
+
+    @pytest.mark.parametrize("texts", [["Hi.", None], [b"Hi."], {"Hi."}, b"Hi.", [["Hi."]]])
+    def test_what_is_no_text_gets_one_sentence(self, translator: Translator, texts: object) -> None:
+        with pytest.raises(UsageError, match=r"^[^\n]*$"):
+            translator.translate(texts)
+        with pytest.raises(UsageError, match=r"^[^\n]*$"):
+            list(translator.translate_iter(texts if not isinstance(texts, set) else [texts]))
+
+    def test_the_number_of_what_is_no_text_counts_through_a_stream(self, translator: Translator) -> None:
+        with pytest.raises(UsageError, match="text 4 is NoneType, but must be str"):
+            list(translator.translate_iter(["", "", "", None], at_once=2))
+
+
+class TestClose:
+    @pytest.mark.parametrize("workers", [1, 2])
+    def test_a_closed_translator_refuses_everything(self, tmp_path: Path, workers: int) -> None:
+        closed = Translator(threads=1, workers=workers)
+        closed.close()
+        calls = [
+            lambda: closed.translate(["Hi."]),
+            lambda: asyncio.run(closed.translate_async(["Hi."])),
+            lambda: closed.translate_iter(["Hi."]),
+            lambda: closed.translate_groups([["Hi."]]),
+            lambda: closed.translate_file(tmp_path / "in.txt", tmp_path / "out.txt"),
+            lambda: closed.stream("Hi."),
+            lambda: closed.score(["Hi."], ["Ho."]),
+        ]
+        for call in calls:
+            with pytest.raises(UsageError, match="is closed"):
+                call()
+
+    def test_what_was_begun_is_finished(self) -> None:
+        several, begun = Translator(threads=1, workers=2), threading.Event()
+
+        def look(sentences: np.ndarray, tokens: np.ndarray, scores: np.ndarray) -> np.ndarray:
+            begun.set()
+            return scores
+
+        with ThreadPoolExecutor(1) as other:
+            results = other.submit(several.translate, SENTENCES, num_beams=1, max_new_tokens=3, hook=look)
+            begun.wait()
+            several.close()
+            assert len(results.result()) == len(SENTENCES)
+
 
 class TestFiles:
     def test_a_file_is_translated_line_by_line(self, translator: Translator, tmp_path: Path) -> None:
@@ -298,6 +422,10 @@ class TestFiles:
         lambda: Translator(device="abacus"),
         lambda: Translator(device="cuda"),
         lambda: Translator().translate_iter("Good morning."),
+        lambda: Translator().translate_iter(["Hi."], at_once=0),
+        lambda: Translator().translate_iter(["Hi."], num_beam=3),
+        lambda: Translator().translate_groups([["Hi."]], long="maybe"),
+        lambda: Translator().stream(["Hi."]),
         lambda: Translator().translate(["Hi."], long="maybe"),
     ],
 )

@@ -91,12 +91,32 @@ def opus_like() -> Architecture:
     )
 
 
+def variants() -> dict[str, Architecture]:
+    """Shapes that together have every option that the format can say."""
+    opus = opus_like()
+    pre = replace(opus, norm_first=True, final_norm=True, zero_start=False, activation="relu", positions="sinusoidal")
+    return {
+        "opus": opus,
+        "pre-norm": pre,
+        "gated": replace(pre, gated=True, activation="gelu", embedding_scale=1.0),
+        "no final norm": replace(pre, final_norm=False, activation="gelu_tanh", output_bias=False),
+        "untied": replace(opus, tied_output=False, positions="learned", activation="gelu_sigmoid"),
+        "separate": replace(
+            pre, joint_vocabulary=False, source_vocabulary=330, positions="learned", embedding_scale=3.0
+        ),
+        "embedding norm": replace(opus, embedding_norm=True, zero_start=False, norm_epsilon=1e-3),
+        "one and three layers": replace(opus, encoder_layers=1, decoder_layers=3),
+    }
+
+
 def seeded(shape: Architecture, seed: int = 5) -> Transformer:
     """Random weights; the end mark, which is the first token, is likely enough to come."""
-    model = random_model(replace(shape), seed)
+    model = random_model(shape, seed)
     with torch.no_grad():
         model.output.weight[0].mul_(3)
         model.output.weight[3].div_(3)  # which random_model takes for the end
+        if shape.norm_first and not shape.final_norm:
+            model.output.weight.div_(100)  # states that no norm has made small would give logits of thousands
     return model
 
 

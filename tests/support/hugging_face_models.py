@@ -20,12 +20,13 @@ from transformers import (
     MarianMTModel,
     MBartConfig,
     MBartForConditionalGeneration,
+    NllbTokenizer,
     PegasusConfig,
     PegasusForConditionalGeneration,
     PreTrainedModel,
 )
 
-from seq2edge_export.hugging_face.language_codes import M2M100
+from seq2edge_export.hugging_face.language_codes import M2M100, NLLB
 
 SHAPE = {
     "d_model": 32,
@@ -56,7 +57,8 @@ class Pair:
 
     def assert_same(self, texts: list[str], *, say: dict[str, Any] | None = None, **options: Any) -> None:
         """Tokens, scores and text of every output; ``say`` are options of ours alone, such as languages."""
-        found = self.translator.translate(texts, **(say or {}), **_tuples(options))
+        ours = say if say is not None else options
+        found = self.translator.translate(texts, **ours)
         wanted = generate(self.model, self.tokenizer(texts, padding=True, return_tensors="pt"), **options)
         count = len(wanted.sequences) // len(texts)
         for place, result in enumerate(found):
@@ -64,8 +66,8 @@ class Pair:
                 row = wanted.sequences[place * count + rank].tolist()[1:]
                 assert list(one.tokens) == row[: len(one.tokens)], texts[place]
                 assert set(row[len(one.tokens) :]) <= {self.model.config.pad_token_id}
-                assert one.text == self.tokenizer.decode(row, skip_special_tokens=True).strip()
-                if "sequences_scores" in wanted:
+                assert one.text == self.tokenizer.decode(row, skip_special_tokens=True)
+                if "sequences_scores" in wanted:  # sums of 30 log-probabilities whose logits differ by 1e-5
                     assert abs(one.score - wanted.sequences_scores[place * count + rank].item()) < 1e-4
 
 
@@ -180,7 +182,9 @@ def write_nllb(folder: Path, **settings: Any) -> PreTrainedModel:
     folder.mkdir(parents=True)
     pieces = train_sentencepiece(sentences(), 500, "bpe")
     (folder / "sentencepiece.bpe.model").write_bytes(pieces)
-    write_json(folder / "tokenizer_config.json", {"tokenizer_class": "NllbTokenizer"})
+    content = {"tokenizer_class": "NllbTokenizer", "additional_special_tokens": list(NLLB)}
+    write_json(folder / "tokenizer_config.json", content)
+    NllbTokenizer.from_pretrained(folder).save_pretrained(folder)
     model = make_model("m2m100", vocab_size=count_pieces(pieces) + 1 + 202 + 1, **settings)
     return save(model, folder, max_length=30)
 
@@ -212,11 +216,3 @@ def _write_vocabulary(path: Path, pieces: list[str]) -> int:
     tokens = ["</s>", "<unk>", *pieces, "<pad>"]
     write_json(path, {token: number for number, token in enumerate(tokens)})
     return len(tokens)
-
-
-def _tuples(options: dict[str, Any]) -> dict[str, Any]:
-    return {name: _tuple(value) for name, value in options.items()}
-
-
-def _tuple(value: Any) -> Any:
-    return tuple(_tuple(item) for item in value) if isinstance(value, list) else value

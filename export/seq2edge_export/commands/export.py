@@ -1,23 +1,21 @@
 """``seq2edge export``: turn a checkpoint into a bundle."""
 
 from pathlib import Path
-from typing import get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 import click
 
-from seq2edge.bundle import Dialect, Precision
+from seq2edge.bundle import Dialect
+from seq2edge_graphs.commands.precision import explain, precision_options, quality_text
+
+if TYPE_CHECKING:
+    from seq2edge_graphs.quantize.wish import Wish
 
 
 @click.command()
 @click.argument("checkpoint", type=click.Path(path_type=Path))
 @click.argument("bundle", type=click.Path(path_type=Path))
-@click.option(
-    "--precision",
-    type=click.Choice(get_args(Precision)),
-    default="fp32",
-    show_default=True,
-    help="How the weights are stored.",
-)
+@precision_options("fp32", choices=("fp32", "fp16", "int8", "int4", "auto"))
 @click.option(
     "--dialect",
     type=click.Choice(get_args(Dialect)),
@@ -29,25 +27,25 @@ from seq2edge.bundle import Dialect, Precision
 @click.option("--verify/--no-verify", "compare", default=True, help="Compare the bundle with the original model.")
 @click.option("--force", is_flag=True, help="Replace a bundle that exists.")
 def command(
-    checkpoint: Path, bundle: Path, precision: Precision, dialect: Dialect, family: str, compare: bool, force: bool
+    checkpoint: Path, bundle: Path, wish: "Wish", dialect: Dialect, family: str, compare: bool, force: bool
 ) -> None:
     """Turn a checkpoint folder, or a recipe, into a bundle folder that runs without PyTorch."""
     from seq2edge.progress import stages
     from seq2edge_export.export import export_bundle
 
+    choices: list[Any] = []
     with stages() as say:
         made = export_bundle(
             checkpoint,
             bundle,
-            precision=precision,
+            wish=wish,
             dialect=dialect,
             family=family,
             compare=compare,
             force=force,
             say=say,
+            explain=choices.append,
         )
-    parameters = made.manifest.parameters
-    click.echo(
-        f"{bundle}: {made.size / 1e6:.1f} MB for {parameters / 1e6:.2f} million parameters "
-        f"({made.size / parameters:.2f} bytes each)"
-    )
+    for choice in choices:
+        click.echo(explain(choice))
+    click.echo(f"{bundle}: {made.size_text}{quality_text(made.manifest.parity)}")

@@ -18,8 +18,8 @@ def command(bundle: Path, against: Path, source: Path | None, reference: Path | 
     from seq2edge.progress import stages
     from seq2edge_export.families import load_checkpoint
     from seq2edge_export.verify.show import as_table, to_json
-    from seq2edge_export.verify.texts import read_texts
     from seq2edge_export.verify.verify import verify
+    from seq2edge_graphs.compare.texts import read_texts
 
     texts, references = read_texts(source, reference)
     loaded = load_bundle(bundle)

@@ -29,7 +29,8 @@ from seq2edge_export.placing import Place, fill, misfit
 from seq2edge_export.recipe.files import tokenizer_files
 from seq2edge_export.state_dict import StateDict
 
-BEAMS, NEW_TOKENS = 4, 256  # as Argos Translate searches, and where CTranslate2 stops
+BEAMS = 4  # as Argos Translate searches
+FEWEST, MOST = 1, 256  # tokens that CTranslate2 makes
 
 recognises = is_package
 
@@ -86,7 +87,8 @@ def _generation(tokens: SpecialTokens, model: Transformer) -> GenerationOptions:
         eos_token_id=tokens.eos,
         pad_token_id=tokens.pad,
         num_beams=BEAMS,
-        max_new_tokens=min(NEW_TOKENS, model.shape.max_positions),
+        min_new_tokens=FEWEST,
+        max_new_tokens=min(MOST, model.shape.max_positions),
     )
 
 

@@ -55,8 +55,8 @@ def read_text(folder: Path, config: Config, generation: GenerationOptions) -> Te
     settings = read_settings(folder / TOKENIZER_CONFIG, wanted=False)
     if (folder / VOCABULARY).is_file():
         return _m2m100_text(folder, config, generation, settings)
-    source_tag = "after" if settings.get("legacy_behaviour") else "before"
-    return read_fairseq_text(folder, config, generation, settings, replace(NLLB_TAGS, source_tag=source_tag))
+    tagging = replace(NLLB_TAGS, source_tag="after") if settings.get("legacy_behaviour") else NLLB_TAGS
+    return read_fairseq_text(folder, config, generation, settings, tagging)
 
 
 def _m2m100_text(folder: Path, config: Config, generation: GenerationOptions, settings: Settings) -> Text:

@@ -58,10 +58,10 @@ def find_languages(
         raise CheckpointError("the tokenizer has no tags of languages, which this family needs")
     start = generation.decoder_start_token_id
     target_tag: TargetTag = "start" if start in codes.values() or start == bos else "first"
-    sources = (settings.get("src_lang"), tagging.source, *codes)
+    sources = (str(settings.get("src_lang")), tagging.source, *codes)
     named = {number: code for code, number in codes.items()}
     forced = start if target_tag == "start" else generation.forced_bos_token_id
-    targets = (named.get(-1 if forced is None else forced), settings.get("tgt_lang"))
+    targets = (named.get(-1 if forced is None else forced, ""), str(settings.get("tgt_lang")))
     return Languages(
         source=next(code for code in sources if code in codes),
         target=next((code for code in targets if code in codes), ""),

@@ -43,10 +43,12 @@ def command(
     """Give the log-probability of each translation in lines of  source<TAB>target  in UTF-8."""
     from seq2edge.cpus import share_cpus
     from seq2edge.file_translation import in_groups
-    from seq2edge.lines import read_lines, written_lines
+    from seq2edge.lines import check_apart, named_file, read_lines, written_lines
     from seq2edge.translator import Translator
 
     workers, threads = share_cpus(workers, threads, many=True)
+    source = named_file(source)
+    check_apart(source, target)
     groups = in_groups(read_lines(source, errors=errors), PAIRS_AT_ONCE)
     translator = Translator(model, device=device, threads=threads, workers=workers)
     with translator, written_lines(target) as write:
@@ -70,7 +72,8 @@ def _scores(translator: "Translator", groups: Iterable[list[str]], languages: di
 def _pair(number: int, line: str) -> tuple[str, str]:
     from seq2edge.errors import DataError
 
-    source, tab, target = line.partition("\t")
-    if not tab:
-        raise DataError(f"line {number} has no tab: every line should be  source<TAB>target")
-    return source, target
+    cells = line.split("\t")
+    if len(cells) != 2:
+        found = "no tab" if len(cells) == 1 else f"{len(cells) - 1} tabs"
+        raise DataError(f"line {number} has {found}: every line should be  source<TAB>target")
+    return cells[0], cells[1]

@@ -3,7 +3,7 @@
 import sys
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from seq2edge.translator import Translator
 
 LINES_AT_ONCE = 512
+FOR_DRAWING = ("temperature", "top_k", "top_p", "seed")  # options that nothing else looks at
 GROUPS = {"Text": TextOptions, "Search": GenerationOptions}
 
 
@@ -70,12 +71,15 @@ def command(
     CPUs that the process may use are threads for a few texts, and workers for a file or a pipe.
     """
     from seq2edge.cpus import share_cpus
+    from seq2edge.lines import named_file
     from seq2edge.translator import Translator
 
     options = take_given(TextOptions, values) | take_given(GenerationOptions, values)
-    values["alignment"] |= "attention" in options and values["picture"] is None  # heads are named for something
+    heads = options.get("attention")
+    values["alignment"] |= bool(heads) and values["picture"] is None  # heads are named for something
     if values["alignment"] or values["picture"] is not None:
-        options.setdefault("attention", "all")
+        options["attention"] = heads or "all"
+    values["source"] = named_file(values["source"])
     task = Task(**values, options=options)
     _check(task)
     started = time.perf_counter()
@@ -83,6 +87,7 @@ def command(
     with Translator(model, device=device, threads=threads, workers=workers) as translator:
         if n_best is not None:
             options |= _n_best(n_best, translator, options)
+        _warn_of_idle_options(translator, options)
         loaded = time.perf_counter()
         summary = _run(translator, task)
     for note in summary.notes:
@@ -100,6 +105,10 @@ def _check(task: Task) -> None:
         raise UsageError("--resume goes on with a file: give --output, and --input or a pipe")
     if task.picture is not None and len(task.texts) != 1:
         raise UsageError(f"--show-attention draws one text, but {len(task.texts)} were given as arguments")
+    if task.picture is not None:
+        from seq2edge.attention_plot import check_picture
+
+        check_picture(task.picture)
 
 
 def _run(translator: "Translator", task: Task) -> "Summary":
@@ -111,38 +120,69 @@ def _run(translator: "Translator", task: Task) -> "Summary":
 def _translate_file(translator: "Translator", task: Task) -> "Summary":
     """Lines to a file, safe to interrupt."""
     from seq2edge.file_translation import translate_file
-    from seq2edge.lines import count_lines
+    from seq2edge.resumable import left_over
     from seq2edge.status import status
 
     assert task.target is not None
-    total = count_lines(task.source) if task.source is not None and sys.stderr.isatty() else None
-    with status(total) as update:
-        return translate_file(
-            translator,
-            task.source,
-            task.target,
-            format=task.form,
-            errors=task.errors,
-            resume=task.resume,
-            prefix=task.prefix,
-            options=task.options,
-            observe=update,
-        )
+    starts_over, done = not task.resume and left_over(task.target), 0
+
+    def observe(lines: int, tokens: int) -> None:
+        nonlocal starts_over, done
+        if starts_over:
+            click.echo(
+                f"Note: a run to {task.target} was interrupted; this one starts over, as --resume is not given",
+                err=True,
+            )
+        starts_over, done = False, lines
+        update(lines, tokens)
+
+    try:
+        with status(_line_count(task.source)) as update:
+            return translate_file(
+                translator,
+                task.source,
+                task.target,
+                format=task.form,
+                errors=task.errors,
+                resume=task.resume,
+                prefix=task.prefix,
+                options=task.options,
+                observe=observe,
+            )
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt(*_how_to_go_on(task.target, done)) from None
+
+
+def _line_count(source: Path | None) -> int | None:
+    """How many lines there are, if somebody sees it; a pipe cannot be read twice."""
+    from seq2edge.lines import count_lines
+
+    seen = sys.stderr is not None and sys.stderr.isatty()
+    return count_lines(source) if seen and source is not None and source.is_file() else None
+
+
+def _how_to_go_on(target: Path, done: int) -> list[str]:
+    if done == 0 or (target.exists() and not target.is_file()):
+        return []
+    return [f"{done:,} lines are done, and the same command with --resume goes on behind them"]
 
 
 def _translate_as_it_comes(translator: "Translator", task: Task) -> "Summary":
     """Arguments, or lines as they arrive, to standard output; few texts to a file."""
-    from seq2edge.formats import FORMATS
+    from seq2edge.asked import asked
+    from seq2edge.formats import FORMATS, columns_of
     from seq2edge.lines import written_lines
     from seq2edge.translation import Summary
 
+    columns = replace(columns_of(asked(task.options, translator.manifest)), alignment=task.alignment)
     summary = Summary()
     with written_lines(task.target) as write:
         for results in translator.translate_groups(_groups(task), prefix=task.prefix, **task.options):
             for number, result in enumerate(results, start=summary.texts):
-                write(FORMATS[task.form](number, result if task.alignment else result.without_attention()))
+                write(FORMATS[task.form](number, result if task.alignment else result.without_attention(), columns))
             summary.add(results)
-            sys.stdout.flush()
+            if task.target is None:
+                sys.stdout.flush()
             if task.picture is not None:
                 _draw(task.picture, task.texts[0], results[0])
     return summary
@@ -173,13 +213,31 @@ def _draw(picture: Path, text: str, translation: "Translation") -> None:
 
 def _n_best(count: int, translator: "Translator", options: dict[str, Any]) -> dict[str, Any]:
     """As many translations, and no fewer beams unless they are drawn at random."""
+    from seq2edge.errors import UsageError
+
+    given = options.get("num_return_sequences", count)
+    if given != count:
+        raise UsageError(f"--n-best is {count}, but --num-return-sequences is {given}: give one of them")
     beams = options.get("num_beams", translator.manifest.generation.num_beams)
-    sampling = options.get("do_sample", translator.manifest.generation.do_sample)
-    return {"num_return_sequences": count, "num_beams": beams if sampling and beams == 1 else max(beams, count)}
+    if _draws(translator, options) and beams == 1:
+        return {"num_return_sequences": count}
+    if "num_beams" in options and beams < count:
+        raise UsageError(f"--n-best is {count}, but --num-beams is {beams}: raise it, or leave it out")
+    return {"num_return_sequences": count, "num_beams": max(beams, count)}
+
+
+def _warn_of_idle_options(translator: "Translator", options: dict[str, Any]) -> None:
+    idle = [f"--{name.replace('_', '-')}" for name in FOR_DRAWING if name in options]
+    if idle and not _draws(translator, options):
+        click.echo(f"Warning: without --do-sample, nothing is drawn and {' and '.join(idle)} change nothing", err=True)
+
+
+def _draws(translator: "Translator", options: dict[str, Any]) -> bool:
+    return bool(options.get("do_sample", translator.manifest.generation.do_sample))
 
 
 def _is_interactive(task: Task) -> bool:
-    return task.source is None and sys.stdin.isatty()
+    return task.source is None and sys.stdin is not None and sys.stdin.isatty()
 
 
 def _statistics(summary: "Summary", loading: float, working: float) -> str:

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from seq2edge.errors import WrongValueError
 from seq2edge.generation import GenerationOptions
 from seq2edge.search.beam import beam_search
 from seq2edge.search.greedy import greedy
@@ -21,21 +22,23 @@ def search(
     options: GenerationOptions,
     *,
     numbers: Sequence[int] | None = None,
+    parts: Sequence[int] | None = None,
     hook: Hook | None = None,
 ) -> list[list[Hypothesis]]:
     """Give ``num_return_sequences`` hypotheses for each sentence, best first.
 
     A prefix is the start token and what the output has to begin with; those of one call have one length.
     ``numbers`` names the sentences, so that one draws the same samples in every batch and a hook knows it; 0, 1, ...
-    unless given. ``hook`` may change the scores at each step, after the options have.
+    unless given. Those of one number are ``parts`` of one text, which draw apart. ``hook`` may change the scores at
+    each step, after the options have.
     """
     if not prefixes:
         return []
     block = prefix_block(prefixes, options)
     if options.num_beams > 1:
-        return beam_search(step, block, options, numbers=numbers, hook=hook)
+        return beam_search(step, block, options, numbers=numbers, parts=parts, hook=hook)
     if options.do_sample:
-        return sample(step, block, options, numbers=numbers, hook=hook)
+        return sample(step, block, options, numbers=numbers, parts=parts, hook=hook)
     return greedy(step, block, options, numbers=numbers, hook=hook)
 
 
@@ -43,9 +46,13 @@ def prefix_block(prefixes: Sequence[Sequence[int]], options: GenerationOptions) 
     """Prefixes as one array, after a check that there is something to add to them."""
     lengths = sorted({len(prefix) for prefix in prefixes})
     if len(lengths) > 1:
-        raise ValueError(f"the prefixes have the lengths {lengths}, but must have one: search for each length alone")
+        raise WrongValueError(
+            f"the prefixes have the lengths {lengths}, but must have one: search for each length alone"
+        )
     if lengths[0] < 1:
-        raise ValueError("the prefixes are empty, but must hold at least the start token")
+        raise WrongValueError("the prefixes are empty, but must hold at least the start token")
     if lengths[0] >= options.longest(lengths[0]):
-        raise ValueError(f"the prefixes have {lengths[0]} tokens, but max_length is {options.max_length}: raise it")
+        raise WrongValueError(
+            f"the prefixes have {lengths[0]} tokens, but max_length is {options.max_length}: raise it"
+        )
     return np.array(prefixes, dtype=np.int64)

@@ -10,7 +10,8 @@ import numpy as np
 from seq2edge.generation import GenerationOptions
 from seq2edge.search.beams import Beams, first_beams
 from seq2edge.search.ends import is_end
-from seq2edge.search.hypothesis import UNREACHED, Hypothesis, Pool
+from seq2edge.search.forbidden import check_allowed
+from seq2edge.search.hypothesis import UNREACHED, Hypothesis, Pool, length_normaliser
 from seq2edge.search.probability import log_softmax, normaliser
 from seq2edge.search.processors import Processors
 from seq2edge.search.sampling import Noise, noise_for
@@ -24,11 +25,12 @@ def beam_search(
     options: GenerationOptions,
     *,
     numbers: Sequence[int] | None = None,
+    parts: Sequence[int] | None = None,
     hook: Hook | None = None,
 ) -> list[list[Hypothesis]]:
     """The best ``num_return_sequences`` hypotheses that ``num_beams`` beams find for each sentence."""
     pools = [Pool(options.num_beams) for _ in prefixes]
-    for _ in beam_steps(step, prefixes, pools, options, numbers=numbers, hook=hook):
+    for _ in beam_steps(step, prefixes, pools, options, numbers=numbers, parts=parts, hook=hook):
         pass
     return [pool.hypotheses[: options.num_return_sequences] for pool in pools]
 
@@ -40,16 +42,18 @@ def beam_steps(
     options: GenerationOptions,
     *,
     numbers: Sequence[int] | None = None,
+    parts: Sequence[int] | None = None,
     hook: Hook | None = None,
 ) -> Iterator[Beams]:
     """The same step by step: what ends goes into the pools, what goes on is given."""
     processors = Processors(options, prefixes.shape[1], hook, numbers)
-    noise = noise_for(options, len(prefixes), numbers) if options.do_sample else None
+    noise = noise_for(options, len(prefixes), numbers, parts) if options.do_sample else None
     beams = first_beams(prefixes, options.num_beams)
     tokens, rows = prefixes[:, None, :], beams.sentences[:, None]  # (B, 1, T), (B, 1): all beams are equal
     while len(beams.sentences):
         best = _best_tokens(step(tokens, rows), beams, processors, noise, options)  # (B, 1 or K, C) each
         candidates = beams.extended(*best, count=_candidate_count(options))  # (B, C)
+        _check_possible(candidates, pools)
         ended = _ended(candidates, options)  # (B, C)
         _store(pools, candidates, ended, options)
         running = _running(candidates, ended, options.num_beams)  # (B, K)
@@ -73,7 +77,7 @@ def _best_tokens(
     rows, vocabulary = logits.shape[1:]
     count = min(_candidate_count(options), vocabulary)
     flat = logits.reshape(-1, vocabulary)  # (R, V)
-    if processors or noise:
+    if processors.needed(beams.length) or noise:
         so_far = beams.tokens[:, :rows].reshape(len(flat), -1)  # (R, T)
         scores = processors(np.repeat(beams.sentences, rows), so_far, log_softmax(flat))
         ranks = noise(scores, beams.sentences) if noise else scores
@@ -97,6 +101,12 @@ def _best_logits(logits: Scores, count: int) -> tuple[Ids, Scores, Scores]:  # (
     return tokens, log_probabilities, log_probabilities
 
 
+def _check_possible(candidates: Beams, pools: list[Pool]) -> None:
+    """Refuse to make up an output where none has ended and none can go on; one beam alone may come to nothing."""
+    none_ended = [not pools[sentence].hypotheses for sentence in candidates.sentences]
+    check_allowed(candidates.scores[none_ended, 0])  # the best
+
+
 def _ended(candidates: Beams, options: GenerationOptions) -> Flags:
     """Which candidates cannot go on: by an end token or by the length limit."""
     if candidates.length >= options.longest(candidates.length - candidates.made):
@@ -106,7 +116,7 @@ def _ended(candidates: Beams, options: GenerationOptions) -> Flags:
 
 def _store(pools: list[Pool], candidates: Beams, ended: Flags, options: GenerationOptions) -> None:
     """Put the ended ones among the first ``num_beams`` candidates into the pools, where they are good enough."""
-    scores = candidates.scores / candidates.made**options.length_penalty  # (B, C)
+    scores = candidates.scores / length_normaliser(candidates.made, options.length_penalty)  # (B, C)
     good = ended & (scores > _worst(pools, candidates)[:, None])
     for row, place in np.argwhere(good[:, : options.num_beams]):
         hypothesis = candidates.hypothesis(row, place, float(scores[row, place]), options.eos_ids)
@@ -133,7 +143,7 @@ def _hope(running: Beams, options: GenerationOptions) -> Scores:
     if options.early_stopping == "never" and options.length_penalty > 0:
         prefix = running.length - running.made
         length = options.longest(prefix) - prefix
-    hope: Scores = running.scores[:, 0] / length**options.length_penalty
+    hope: Scores = running.scores[:, 0] / length_normaliser(length, options.length_penalty)
     return hope
 
 

@@ -2,7 +2,10 @@
 
 from collections.abc import Iterator, Sequence
 
+import numpy as np
+
 from seq2edge.generation import GenerationOptions
+from seq2edge.search.forbidden import check_allowed
 from seq2edge.search.hypothesis import Hypothesis
 from seq2edge.search.processors import Processors
 from seq2edge.search.step import Hook, Ids, Scores, Step
@@ -36,4 +39,5 @@ def greedy_steps(
 
 def _likeliest(scores: Scores, outputs: Ids) -> Ids:  # (R, V) -> (R,)
     chosen: Ids = scores.argmax(axis=1)
+    check_allowed(scores[np.arange(len(chosen)), chosen])
     return chosen

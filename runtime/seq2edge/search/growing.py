@@ -22,28 +22,32 @@ class Growing:
     """
 
     def __init__(
-        self, step: Step, prefix: Ids, options: GenerationOptions, *, number: int = 0, hook: Hook | None = None
+        self, step: Step, prefix: Ids, options: GenerationOptions, *, part: int = 0, hook: Hook | None = None
     ) -> None:
         self.step, self.prefix, self.options = step, prefix, options  # the prefix is (1, T)
-        self.numbers, self.hook = [number], hook
+        self.parts, self.hook = [part], hook
         self.found: Hypothesis | None = None
 
     def __iter__(self) -> Iterator[list[int]]:
         return self._grow_beams() if self.options.num_beams > 1 else self._grow()
 
     def _grow(self) -> Iterator[list[int]]:
-        take = sample_steps if self.options.do_sample else greedy_steps
         steps: list[Made] = []
         tokens: list[int] = []
-        for made in take(self.step, self.prefix, self.options, numbers=self.numbers, hook=self.hook):
+        for made in self._steps():
             steps.append(made)
             tokens.append(int(made.tokens[0]))
             yield tokens
         [self.found] = collect(steps, 1)
 
+    def _steps(self) -> Iterator[Made]:
+        if self.options.do_sample:
+            return sample_steps(self.step, self.prefix, self.options, parts=self.parts, hook=self.hook)
+        return greedy_steps(self.step, self.prefix, self.options, hook=self.hook)
+
     def _grow_beams(self) -> Iterator[list[int]]:
         pools = [Pool(self.options.num_beams)]
-        steps = beam_steps(self.step, self.prefix, pools, self.options, numbers=self.numbers, hook=self.hook)
+        steps = beam_steps(self.step, self.prefix, pools, self.options, parts=self.parts, hook=self.hook)
         for beams in steps:
             if len(beams.sentences):
                 yield certain(beams, pools[0])

@@ -1,8 +1,10 @@
 """One answer of the search, and the few best ones of a sentence; needs nothing."""
 
+import math
 from dataclasses import dataclass
 
 UNREACHED = -1e9  # Hugging Face's score of a beam that does not exist; any real one is above it
+STEEPEST = 60.0  # logarithm of the largest normaliser; UNREACHED divided by the smallest still is a float32
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -19,6 +21,12 @@ class Hypothesis:
     score: float
     token_scores: list[float]
     ended: bool  # by an end token, not by the length limit
+
+
+def length_normaliser(length: int, penalty: float) -> float:
+    """What the score of a beam is divided by: length ** penalty, but never more than numbers can hold."""
+    exponent = penalty * math.log(length)
+    return float(length**penalty) if abs(exponent) <= STEEPEST else math.exp(math.copysign(STEEPEST, exponent))
 
 
 class Pool:

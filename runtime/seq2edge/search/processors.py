@@ -5,15 +5,27 @@ overwrite. Only those that an option asks for are made, so the list is empty in 
 """
 
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
+from seq2edge.errors import WrongValueError
 from seq2edge.generation import GenerationOptions, as_ids
 from seq2edge.search.probability import log_softmax
 from seq2edge.search.step import Hook, Ids, Scores
 from seq2edge.search.top_k import top_k
 
 Processor = Callable[[Ids, Scores], Scores]  # (R, T), (R, V) -> (R, V)
+
+
+class Rule(NamedTuple):
+    """What an option asks for; at other lengths it would change nothing, so it need not be asked."""
+
+    process: Processor
+    lengths: range | None = None  # tokens of a sequence so far; none: all
+
+    def at(self, length: int) -> bool:
+        return self.lengths is None or length in self.lengths
 
 
 class Processors:
@@ -36,38 +48,42 @@ class Processors:
         if options.renormalize_logits:
             self.filters.append(renormalize)
 
-    def __bool__(self) -> bool:
-        return bool(self.rules or self.hook or self.filters)
+    def needed(self, length: int) -> bool:
+        """Whether any of it applies to sequences of this length; where not, a search is faster."""
+        return bool(self.hook or self.filters) or any(rule.at(length) for rule in self.rules)
 
     def __call__(self, sentences: Ids, tokens: Ids, scores: Scores) -> Scores:  # (R,), (R, T), (R, V) -> (R, V)
         for rule in self.rules:
-            scores = rule(tokens, scores)
+            if rule.at(tokens.shape[1]):
+                scores = rule.process(tokens, scores)
         if self.hook is not None:
             named = sentences if self.numbers is None else self.numbers[sentences]
-            scores = checked(self.hook(named, tokens, scores), scores.shape)
+            scores = checked(self.hook(named, tokens.copy(), scores), scores.shape)  # the tokens are ours
         for narrow in self.filters:
             scores = narrow(tokens, scores)
         return scores
 
 
-def _rules(options: GenerationOptions, prefix_length: int) -> list[Processor]:
-    processors: list[Processor] = []
+def _rules(options: GenerationOptions, prefix_length: int) -> list[Rule]:
+    rules: list[Rule] = []
+    shortest, longest = options.shortest(prefix_length), options.longest(prefix_length)
     if options.repetition_penalty != 1:
-        processors.append(repetition_penalty(options.repetition_penalty))
+        rules.append(Rule(repetition_penalty(options.repetition_penalty)))
     if options.no_repeat_ngram_size > 0:
-        processors.append(no_repeat_ngram(options.no_repeat_ngram_size))
+        rules.append(Rule(no_repeat_ngram(options.no_repeat_ngram_size)))
     words = [word for word in options.bad_words_ids or () if len(word) > 1 or word[0] not in options.eos_ids]
     if words:
-        processors.append(no_bad_words(words))
-    if options.shortest(prefix_length) > prefix_length:
-        processors.append(no_end_before(options.shortest(prefix_length), options.eos_ids))
+        rules.append(Rule(no_bad_words(words)))
+    if shortest > prefix_length:
+        rules.append(Rule(no_end_before(shortest, options.eos_ids), range(shortest)))
     if options.forced_bos_token_id is not None:
-        processors.append(force_at(1, (options.forced_bos_token_id,)))
+        rules.append(Rule(force_at(1, (options.forced_bos_token_id,)), range(1, 2)))
     if options.forced_eos_token_id is not None:
-        processors.append(force_at(options.longest(prefix_length) - 1, as_ids(options.forced_eos_token_id)))
+        forced = as_ids(options.forced_eos_token_id)
+        rules.append(Rule(force_at(longest - 1, forced), range(longest - 1, longest)))
     if options.suppress_tokens:
-        processors.append(suppress(options.suppress_tokens))
-    return processors
+        rules.append(Rule(suppress(options.suppress_tokens)))
+    return rules
 
 
 def _filters(options: GenerationOptions) -> list[Processor]:
@@ -84,12 +100,15 @@ def _filters(options: GenerationOptions) -> list[Processor]:
 
 
 def checked(changed: Scores, shape: tuple[int, ...]) -> Scores:
-    """Refuse what a caller's hook must not give back: another shape, or something that is not a number."""
+    """Refuse what a caller's hook must not give back: another shape, what is not a number, what nothing can beat."""
     changed = np.asarray(changed, dtype=np.float32)
     if changed.shape != shape:
-        raise ValueError(f"the hook gave scores of the shape {changed.shape}, but was given {shape}")
-    if np.isnan(changed).any():
-        raise ValueError("the hook gave scores that are not numbers (NaN): use -inf to forbid a token")
+        raise WrongValueError(f"the hook gave scores of the shape {changed.shape}, but was given {shape}")
+    highest = changed.max(initial=-np.inf)  # NaN if any is
+    if np.isnan(highest):
+        raise WrongValueError("the hook gave scores that are not numbers (NaN): use -inf to forbid a token")
+    if highest == np.inf:
+        raise WrongValueError("the hook gave an infinite score: use a large number instead of inf to favour a token")
     return changed
 
 
@@ -129,7 +148,7 @@ def no_bad_words(words: Sequence[tuple[int, ...]]) -> Processor:
 
     def process(tokens: Ids, scores: Scores) -> Scores:
         if highest >= scores.shape[1]:
-            raise ValueError(f"bad_words_ids holds the token {highest}, but the vocabulary has {scores.shape[1]}")
+            raise WrongValueError(f"bad_words_ids holds the token {highest}, but the vocabulary has {scores.shape[1]}")
         for *begin, last in words:
             if len(begin) <= tokens.shape[1]:
                 begun = (tokens[:, tokens.shape[1] - len(begin) :] == begin).all(axis=1)  # (R,)
@@ -193,8 +212,9 @@ def keep_top_p(share: float, least: int) -> Processor:
 
     def process(tokens: Ids, scores: Scores) -> Scores:
         order = np.argsort(scores, axis=1, kind="stable")  # unlikeliest first
-        weights = np.exp(np.take_along_axis(scores, order, axis=1) - scores.max(axis=1, keepdims=True))
-        summed = (weights / weights.sum(axis=1, keepdims=True)).cumsum(axis=1)
+        with np.errstate(invalid="ignore"):  # a row where all is forbidden stays so
+            weights = np.exp(np.take_along_axis(scores, order, axis=1) - scores.max(axis=1, keepdims=True))
+            summed = (weights / weights.sum(axis=1, keepdims=True)).cumsum(axis=1)
         removed = summed <= 1 - share  # (R, V), in that order
         removed[:, -least:] = False
         rows, places = np.nonzero(removed)

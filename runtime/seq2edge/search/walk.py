@@ -46,7 +46,7 @@ def walk(
         logits = _rows_going(step(tokens, rows), going[sentences])  # (R, V)
         outputs = np.flatnonzero(going)  # (R,)
         scores = logits
-        if processors:
+        if processors.needed(length):
             scores = processors(outputs // copies, sequences[going, :length], logits.copy())
         chosen = choose(scores, outputs)  # (R,)
         ended = is_end(chosen, options.eos_ids)

@@ -34,7 +34,7 @@ class Pieces:
         return [[self.ids.get(piece, self.known.unk) for piece in self.spell(text)] for text in texts]
 
     def decode(self, ids: list[int]) -> str:
-        return _joined(self.known.spell(ids)).replace(SPACE, " ").removeprefix(" ")
+        return _joined(self.known.spell(ids)).replace(SPACE, " ").strip()
 
     def spell(self, text: str) -> list[str]:
         tag, rest = self.split_tag(text)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from ctranslate2_model import Written, opus_like, rounded, seeded, vocabulary, write_folder, written
+from ctranslate2_model import Written, rounded, seeded, variants, vocabulary, write_folder, written
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sentencepiece import SentencePieceProcessor
@@ -31,18 +31,8 @@ from seq2edge_export.model import Transformer
 from seq2edge_export.torch_engine import TorchEngine
 from seq2edge_export.verify.verify import verify
 
-OPUS = opus_like()
-PRE = replace(OPUS, norm_first=True, final_norm=True, zero_start=False, activation="relu", positions="sinusoidal")
-VARIANTS = {
-    "opus": OPUS,
-    "pre-norm": PRE,
-    "gated": replace(PRE, gated=True, activation="gelu", embedding_scale=1.0),
-    "no final norm": replace(PRE, final_norm=False, activation="gelu_tanh", output_bias=False),
-    "untied": replace(OPUS, tied_output=False, positions="learned", activation="gelu_sigmoid"),
-    "separate": replace(PRE, joint_vocabulary=False, source_vocabulary=330, positions="learned", embedding_scale=3.0),
-    "embedding norm": replace(OPUS, embedding_norm=True, zero_start=False, norm_epsilon=1e-3),
-    "one and three layers": replace(OPUS, encoder_layers=1, decoder_layers=3),
-}
+VARIANTS = variants()
+OPUS, PRE = VARIANTS["opus"], VARIANTS["pre-norm"]
 SMALL = replace(OPUS, source_vocabulary=9, target_vocabulary=9, width=8, heads=2, feed_forward=12, max_positions=6)
 
 

@@ -5,7 +5,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from seq2edge.errors import UsageError
 from seq2edge.search import search
+from seq2edge.search.processors import Processors
 
 SENTENCES = 5
 STARTS = [[0]] * SENTENCES
@@ -107,12 +109,54 @@ def test_early_stopping_asks_the_decoder_less_often(decoder, table, options) -> 
     assert calls[0] < calls[-1]
 
 
-def test_where_nothing_is_allowed_there_is_still_an_answer(decoder, table, options) -> None:
+@pytest.mark.parametrize("given", [{}, {"do_sample": True, "top_p": 0.5, "seed": 1}])
+def test_where_nothing_is_allowed_there_is_no_answer(decoder, table, options, given: dict[str, object]) -> None:
     def nothing(sentences: np.ndarray, tokens: np.ndarray, scores: np.ndarray) -> np.ndarray:
         return np.full_like(scores, -np.inf)
 
-    found = search(decoder(table()), [[0]], options(num_beams=3, num_return_sequences=2), hook=nothing)
-    assert [len(of_sentence) for of_sentence in found] == [2]
+    with pytest.raises(UsageError, match="forbid every token"):
+        search(decoder(table()), [[0]], options(num_beams=3, num_return_sequences=2, **given), hook=nothing)
+
+
+def test_what_has_ended_is_the_answer_where_nothing_can_go_on(decoder, table, options) -> None:
+    def the_end_and_then_nothing(sentences: np.ndarray, tokens: np.ndarray, scores: np.ndarray) -> np.ndarray:
+        return scores if tokens.shape[1] < 3 else np.full_like(scores, -np.inf)
+
+    ending = decoder(lambda sentence, tokens: np.array([0, 0, 1, 0.5, 0]))
+    [[found]] = search(ending, [[0]], options(num_beams=3), hook=the_end_and_then_nothing)
+    assert found.tokens == [2]
+
+
+def test_one_beam_may_come_to_nothing(decoder, table, options) -> None:
+    def nothing_behind_a_five(sentences: np.ndarray, tokens: np.ndarray, scores: np.ndarray) -> np.ndarray:
+        return np.where(tokens[:, -1:] == 5, -np.inf, scores)
+
+    [[found]] = search(
+        decoder(lambda sentence, tokens: np.eye(8)[5] * 9), [[0]], options(num_beams=2), hook=nothing_behind_a_five
+    )
+    assert 5 not in found.tokens[:-1]
+
+
+def test_a_hook_cannot_change_the_tokens(decoder, table, options) -> None:
+    def write_over(sentences: np.ndarray, tokens: np.ndarray, scores: np.ndarray) -> np.ndarray:
+        tokens[:] = 7
+        return scores
+
+    plain = search(decoder(table()), STARTS, options(num_beams=3))
+    assert search(decoder(table()), STARTS, options(num_beams=3), hook=write_over) == plain
+
+
+def test_rules_that_are_over_step_aside(options) -> None:
+    given_options = options(min_new_tokens=2, forced_bos_token_id=5, forced_eos_token_id=2)
+    processors = Processors(given_options, 1)
+    assert [length for length in range(1, 9) if processors.needed(length)] == [1, 2, 8]
+
+
+@pytest.mark.parametrize("length_penalty", [-100.0, 100.0])
+def test_the_steepest_length_penalties_still_give_numbers(decoder, table, options, length_penalty: float) -> None:
+    steep = options(num_beams=2, num_return_sequences=2, max_new_tokens=30, length_penalty=length_penalty)
+    found = search(decoder(table(end_bonus=-9)), STARTS, steep)
+    assert all(np.isfinite(one.score) for of_sentence in found for one in of_sentence)
 
 
 def test_a_hook_that_allows_one_output_finds_it(decoder, table, options) -> None:

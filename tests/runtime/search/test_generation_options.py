@@ -45,7 +45,10 @@ def test_what_transformers_calls_null_is_read() -> None:
         ({"suppress_tokens": (-1,)}, "suppress_tokens is [-1], but token ids must be at least 0"),
         ({"bad_words_ids": ((3,), ())}, "bad_words_ids[1] is empty, but must hold at least one token"),
         ({"repetition_penalty": 0.0}, "repetition_penalty is 0.0, but must be above 0"),
-        ({"temperature": 0.0}, "temperature is 0.0, but must be above 0"),
+        ({"temperature": 0.0}, "temperature is 0.0, but must be at least 0.0001"),
+        ({"temperature": float("inf")}, "temperature is inf, but must be a finite number"),
+        ({"length_penalty": float("nan")}, "length_penalty is nan, but must be a finite number"),
+        ({"length_penalty": -101.0}, "length_penalty is -101.0, but must be between -100 and 100"),
         ({"top_p": 1.5}, "top_p is 1.5, but must be between 0 and 1"),
         ({"early_stopping": "always"}, "early_stopping is 'always', but must be False, True or 'never'"),
         (

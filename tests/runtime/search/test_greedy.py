@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 
+from seq2edge.errors import UsageError
 from seq2edge.search import prefix_block, search
 from seq2edge.search.greedy import greedy_steps
 
@@ -104,11 +105,14 @@ def test_a_hook_knows_which_sentence_each_row_is(decoder, table, options, num_be
             r"the hook gave scores of the shape \(8,\), but was given \(1, 8\)",
         ),
         (lambda sentences, tokens, scores: scores * np.nan, r"the hook gave scores that are not numbers \(NaN\)"),
+        (lambda sentences, tokens, scores: scores + np.inf, "use a large number instead of inf"),
+        (lambda sentences, tokens, scores: scores - np.inf, "forbid every token"),
     ],
 )
 def test_a_hook_that_gives_back_something_else_is_an_error(decoder, table, options, hook, sentence: str) -> None:
-    with pytest.raises(ValueError, match=sentence):
-        search(decoder(table()), [[0]], options(), hook=hook)
+    for kind in (ValueError, UsageError):
+        with pytest.raises(kind, match=sentence):
+            search(decoder(table()), [[0]], options(), hook=hook)
 
 
 def test_the_scores_of_the_step_are_left_as_they_are(options) -> None:
@@ -136,7 +140,7 @@ def test_an_empty_prefix_is_refused(options) -> None:
 
 
 def test_a_prefix_that_leaves_no_room_is_refused(options) -> None:
-    with pytest.raises(ValueError, match="the prefixes have 3 tokens, but max_length is 3"):
+    with pytest.raises(UsageError, match="the prefixes have 3 tokens, but max_length is 3"):
         search(None, [[0, 5, 6]], options(max_new_tokens=None, max_length=3))
 
 

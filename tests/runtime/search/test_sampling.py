@@ -33,7 +33,7 @@ def assert_drawn_from(expected: np.ndarray, counts: np.ndarray) -> None:
 )
 def test_tokens_are_drawn_by_their_probability(decoder, options, given: dict[str, object], expected) -> None:
     step = decoder(lambda sentence, tokens: np.log(PROBABILITIES))
-    drawing = options(do_sample=True, max_new_tokens=1, num_return_sequences=4000, seed=1, **given)
+    drawing = options(do_sample=True, max_new_tokens=1, num_return_sequences=4000, seed=3, **given)
     [found] = search(step, [[0]], drawing)
     counts = np.bincount([hypothesis.tokens[0] for hypothesis in found], minlength=5)
     if (expected > 0).sum() == 1:
@@ -89,6 +89,14 @@ def test_the_number_of_a_sentence_decides_what_it_draws(decoder, options) -> Non
     assert drawn([1]) == [second]
 
 
+@pytest.mark.parametrize("num_beams", [1, 2])
+def test_parts_of_one_text_are_drawn_apart(decoder, options, num_beams: int) -> None:
+    step = decoder(lambda sentence, tokens: np.zeros(50))
+    drawing = options(do_sample=True, seed=5, num_beams=num_beams)
+    [first], [second] = search(step, [[0]] * 2, drawing, numbers=[3, 3], parts=[0, 1])
+    assert first.tokens != second.tokens
+
+
 def test_samples_of_a_sentence_come_likeliest_first(decoder, table, options) -> None:
     for found in search(decoder(table()), STARTS, options(do_sample=True, num_return_sequences=5, seed=6)):
         scores = [hypothesis.score for hypothesis in found]
@@ -103,7 +111,7 @@ def test_a_sample_that_has_ended_stays_as_it_is(decoder, table, options) -> None
 
 
 def test_drawing_where_all_is_forbidden_is_an_error(decoder, table, options) -> None:
-    with pytest.raises(ValueError, match="the options forbid every token"):
+    with pytest.raises(ValueError, match="the options or the hook forbid every token"):
         search(decoder(table(4)), [[0]], options(do_sample=True, suppress_tokens=(0, 1, 2, 3)))
 
 

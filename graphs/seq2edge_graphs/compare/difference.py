@@ -9,6 +9,8 @@ from seq2edge.search import Scores
 
 Rows = NDArray[np.float64]
 
+CLEAR_LEAD = 0.2  # nats: the likeliest token is a fifth likelier than the second
+
 
 @dataclass
 class LogitDifference:
@@ -17,6 +19,8 @@ class LogitDifference:
     largest: float = 0.0
     steps: int = 0
     same_top: int = 0
+    clear: int = 0  # steps where the original's likeliest token is clearly so
+    same_clear: int = 0
     divergence: float = 0.0
 
     def add(self, ours: Scores, theirs: Scores) -> float:
@@ -27,9 +31,19 @@ class LogitDifference:
             self.largest = self.divergence = np.inf
             return np.inf
         self.largest = max(self.largest, difference)
-        self.same_top += int((ours.argmax(axis=1) == theirs.argmax(axis=1)).sum())
+        same, clear = ours.argmax(axis=1) == theirs.argmax(axis=1), _lead(theirs) > CLEAR_LEAD
+        self.same_top += int(same.sum())
+        self.clear += int(clear.sum())
+        self.same_clear += int((same & clear).sum())
         self.divergence += float(_divergence(theirs, ours).sum())
         return difference
+
+
+def _lead(logits: Scores) -> Scores:
+    """How far the best logit of each row is before the second."""
+    second, best = np.partition(logits, -2, axis=1)[:, -2:].T
+    lead: Scores = best - second
+    return lead
 
 
 def _divergence(theirs: Scores, ours: Scores) -> Rows:

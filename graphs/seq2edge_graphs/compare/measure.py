@@ -1,28 +1,42 @@
-"""Measure how close a bundle is to the original model; needs torch and onnxruntime."""
+"""Measure how close a bundle is to the model it was made from; needs numpy and onnxruntime."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from seq2edge import names
 from seq2edge.batching import group
-from seq2edge.bundle import Bundle
 from seq2edge.decoding import decode
 from seq2edge.forcing import forced_logits
 from seq2edge.generation import GenerationOptions
-from seq2edge.onnx_engine import OnnxEngine, OnnxStep
+from seq2edge.onnx_engine import OnnxEngine
 from seq2edge.parity import Parity, Quality
-from seq2edge.search import Hypothesis
-from seq2edge_export.graph_modules import Axes
-from seq2edge_export.original import Original
-from seq2edge_export.torch_engine import TorchEngine, TorchStep
-from seq2edge_export.verify.difference import LogitDifference
+from seq2edge.search import Hypothesis, Ids, Scores
+from seq2edge.tokenizer import Tokenizer
+from seq2edge_graphs.compare.difference import LogitDifference
+from seq2edge_graphs.compare.quality import quality
 
 BATCH_SIZES = (1, 8)
 BEAMS = 4
 Pairs = list[tuple[Hypothesis, Hypothesis]]  # what the bundle and what the original made of each sentence
+
+
+class OpenStep(Protocol):
+    """A step that shows what its encoder has handed over."""
+
+    @property
+    def cross_states(self) -> dict[str, NDArray[Any]]: ...
+
+    def __call__(self, tokens: Ids, rows: Ids) -> Scores: ...
+
+
+class OpenEngine(Protocol):
+    """An engine whose steps show what the encoder has handed over: the original, in PyTorch or as another bundle."""
+
+    def start(self, sources: list[list[int]]) -> OpenStep: ...
 
 
 @dataclass
@@ -34,34 +48,33 @@ class Forced:
     worst: tuple[int, int] = (0, 0)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Comparison:
     """A bundle and its original side by side on some sentences."""
 
-    bundle: Bundle
-    original: Original
     ours: OnnxEngine
-    theirs: TorchEngine
+    theirs: OpenEngine
+    tokenizer: Tokenizer
+    generation: GenerationOptions
     sources: list[list[int]]
     most_tokens: int  # of an output; a model that does not know a language never ends by itself
 
-    def force(self, targets: list[list[int]]) -> Forced:
+    def force(self, targets: list[list[int]], batch_sizes: Sequence[int] = BATCH_SIZES) -> Forced:
         """Compare cross states and the logits of every step, for each batch size."""
         result = Forced(LogitDifference())
-        for size in BATCH_SIZES:
+        for size in batch_sizes:
             for batch in group([len(source) for source in self.sources], batch_tokens=10**9, batch_size=size):
                 sources, wanted = ([rows[place] for place in batch] for rows in (self.sources, targets))
-                result.cross = max(
-                    result.cross, self._cross_difference(self.ours.start(sources), self.theirs.start(sources))
-                )
+                result.cross = max(result.cross, self._cross_difference(sources))
                 self._force_batch(batch, sources, wanted, result)
         return result
 
-    def _cross_difference(self, ours: OnnxStep, theirs: TorchStep) -> float:
+    def _cross_difference(self, sources: list[list[int]]) -> float:
+        ours, theirs = self.ours.start(sources), self.theirs.start(sources).cross_states
         mask = ours.source[names.SOURCE_MASK].astype(np.bool_)
         return max(
-            float(np.abs((ours.source[state.name] - states.numpy()) * _real(mask, state.axes)).max())
-            for state, states in zip(self.theirs.graphs.cross, theirs.cross, strict=True)
+            float(np.abs((states - theirs[name]) * _real(mask, self.ours.cross_axes[name])).max())
+            for name, states in ours.cross_states.items()
         )
 
     def _force_batch(
@@ -95,8 +108,8 @@ class Comparison:
         return [(mine[0], yours[0]) for mine, yours in zip(ours, theirs, strict=True)]
 
     def options(self, num_beams: int) -> GenerationOptions:
-        most = min(self.most_tokens, self.original.generation.longest(1) - 1)
-        return replace(self.original.generation, num_beams=num_beams, num_return_sequences=1, max_new_tokens=most)
+        most = min(self.most_tokens, self.generation.longest(1) - 1)
+        return replace(self.generation, num_beams=num_beams, num_return_sequences=1, max_new_tokens=most)
 
 
 def measure(comparison: Comparison, references: Sequence[str] | None = None) -> tuple[Parity, Forced, list[list[int]]]:
@@ -112,11 +125,12 @@ def measure(comparison: Comparison, references: Sequence[str] | None = None) -> 
         cross_difference=rounded(forced.cross),
         logit_difference=rounded(forced.logits.largest),
         top1_agreement=forced.logits.same_top / forced.logits.steps,
+        clear_agreement=forced.logits.same_clear / forced.logits.clear if forced.logits.clear else 1.0,
         mean_kl=rounded(forced.logits.divergence / forced.logits.steps),
         greedy_equal=min(map(_share_equal, greedy), default=0.0),
         beam_equal=min(map(_share_equal, beam), default=0.0),
         score_difference=rounded(max(map(_score_difference, [*greedy, *beam]), default=0.0)),
-        quality=_quality(comparison.original, beam[-1], references) if references and beam else None,
+        quality=_quality(comparison.tokenizer, beam[-1], references) if references and beam else None,
     )
     return parity, forced, targets
 
@@ -126,11 +140,11 @@ def rounded(value: float) -> float:
     return float(f"{value:.1e}")
 
 
-def _real(mask: NDArray[np.bool_], axes: Axes) -> NDArray[np.bool_]:
+def _real(mask: NDArray[np.bool_], axes: Sequence[str | int]) -> NDArray[np.bool_]:
     """The mask in the shape of a state: what stands in the padding is never looked at."""
     if names.SOURCE_LENGTH not in axes:
         return np.ones([1] * len(axes), np.bool_)
-    place = axes.index(names.SOURCE_LENGTH)
+    place = list(axes).index(names.SOURCE_LENGTH)
     return mask.reshape(len(mask), *(mask.shape[1] if axis == place else 1 for axis in range(1, len(axes))))
 
 
@@ -142,16 +156,6 @@ def _score_difference(pairs: Pairs) -> float:
     return max((abs(ours.score - theirs.score) for ours, theirs in pairs if ours.tokens == theirs.tokens), default=0.0)
 
 
-def _quality(original: Original, pairs: Pairs, references: Sequence[str]) -> Quality:
-    from sacrebleu.metrics.bleu import BLEU
-    from sacrebleu.metrics.chrf import CHRF
-
-    tokenizer = original.tokenizer()
+def _quality(tokenizer: Tokenizer, pairs: Pairs, references: Sequence[str]) -> Quality:
     ours, theirs = (tokenizer.decode([found.tokens for found in side]) for side in zip(*pairs, strict=True))
-    scores = [metric.corpus_score(texts, [references]).score for metric in (BLEU(), CHRF()) for texts in (theirs, ours)]
-    return Quality(
-        bleu_original=round(scores[0], 2),
-        bleu_bundle=round(scores[1], 2),
-        chrf_original=round(scores[2], 2),
-        chrf_bundle=round(scores[3], 2),
-    )
+    return quality(theirs, ours, references)

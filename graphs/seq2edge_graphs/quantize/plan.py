@@ -1,0 +1,89 @@
+"""Decide in which precision each part of some graphs is kept, and rewrite them so; needs onnx-ir.
+
+    plan = plan_precision(graphs, "int4", keep=["decoder.0.*"])
+    quantize(graphs, plan, dialect="ort", grams=collect_grams(bundle, sources))
+
+A plan is a dictionary from the name of a part to its precision. The same name in several graphs is the same weight, so
+one plan serves all graphs of a bundle. Gram matrices make 4 bits better, see ``blocks.py``; it works without them.
+
+What a precision does not fit gets the next higher one that does: a matrix whose channels no block divides is kept in 8
+bits, and so is a table, unless it consists of waves, which are computed.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from fnmatch import fnmatchcase
+
+import numpy as np
+import onnx_ir as ir
+
+from seq2edge.bundle import Dialect, Precision
+from seq2edge.errors import UsageError
+from seq2edge_graphs.quantize.blocks import Gram, block_size
+from seq2edge_graphs.quantize.edit import forget_what_is_inferred
+from seq2edge_graphs.quantize.int4 import Int4
+from seq2edge_graphs.quantize.int8 import Int8
+from seq2edge_graphs.quantize.parts import Part, parts_of
+from seq2edge_graphs.quantize.stored import store_bytes, store_half
+from seq2edge_graphs.quantize.waves import compute_waves, find_waves
+
+Plan = Mapping[str, Precision]
+Grams = Mapping[str, Gram]  # by the name of the weight
+
+HIGHER: dict[Precision, Precision] = {"int4": "int8", "int8": "fp16", "fp16": "fp32"}
+
+
+def part_names(graphs: Collection[ir.Model]) -> list[str]:
+    """The parts whose precision can be chosen, each once."""
+    return list(dict.fromkeys(part.name for model in graphs for part in parts_of(model.graph)))
+
+
+def plan_precision(graphs: Collection[ir.Model], precision: Precision, *, keep: Sequence[str] = ()) -> Plan:
+    """All parts in one precision, but those that match a pattern in the next higher one."""
+    names = part_names(graphs)
+    for pattern in keep:
+        if not any(fnmatchcase(name, pattern) for name in names):
+            raise UsageError(f"no weight matches {pattern!r}; there are {', '.join(names[:3])} and {len(names)} in all")
+    kept = {name for name in names if any(fnmatchcase(name, pattern) for pattern in keep)}
+    return {name: HIGHER[precision] if name in kept else precision for name in names}
+
+
+def quantize(graphs: Collection[ir.Model], plan: Plan, *, dialect: Dialect, grams: Grams | None = None) -> None:
+    """Rewrite the graphs; a part that the plan does not name stays as it is."""
+    if dialect == "portable" and "int4" in plan.values():
+        raise UsageError("4 bit needs operators that only onnxruntime has: export with --dialect ort, or in int8")
+    grams = _with_lookups(grams or {}, graphs)
+    for model in graphs:
+        int8, int4 = Int8(model.graph, dialect), Int4(model.graph)
+        for part in parts_of(model.graph):
+            match _fitting(part, plan.get(part.name, "fp32")):
+                case "fp16":
+                    store_half(model.graph, part)
+                case "int8" if part.is_matrix:
+                    int8(part)
+                case "int4" if part.is_matrix:
+                    int4(part, grams.get(part.name))
+                case "int8" | "int4":
+                    _shrink_table(model.graph, part)
+        forget_what_is_inferred(model.graph)
+
+
+def _with_lookups(grams: Grams, graphs: Collection[ir.Model]) -> Grams:
+    """Gram matrices that count lookups as much as products; a lookup reads all places of a row alike."""
+    looked_up = {part.name for model in graphs for part in parts_of(model.graph) if part.lookups}
+    return {
+        name: gram + np.eye(len(gram)) * gram.trace() / len(gram) if name in looked_up else gram
+        for name, gram in grams.items()
+    }
+
+
+def _fitting(part: Part, precision: Precision) -> Precision:
+    no_blocks = part.is_matrix and block_size(part.channels().shape[1]) is None
+    return "int8" if precision == "int4" and no_blocks else precision
+
+
+def _shrink_table(graph: ir.Graph, part: Part) -> None:
+    waves = find_waves(part.numbers())
+    if waves is None:
+        store_bytes(graph, part)
+    else:
+        compute_waves(graph, part, waves)

@@ -1,0 +1,12 @@
+"""Notice when the options or a hook leave no token to choose; needs numpy."""
+
+import numpy as np
+
+from seq2edge.errors import WrongValueError
+from seq2edge.search.step import Scores
+
+
+def check_allowed(best: Scores) -> None:
+    """Refuse best scores of which one is forbidden: whatever was chosen there would be made up."""
+    if np.isneginf(best).any():
+        raise WrongValueError("the options or the hook forbid every token, so none can be chosen: allow at least one")

@@ -1,0 +1,112 @@
+from pathlib import Path
+
+import numpy as np
+import onnx_ir as ir
+import pytest
+from small_graphs import FORMS, finish, given, linear, load, operators, run, tied
+
+from seq2edge.bundle import Dialect
+from seq2edge_graphs.quantize.plan import plan_precision, quantize
+from seq2edge_graphs.weights import load_with_weights, save_sharing_weights
+
+RANDOM = np.random.default_rng(0)
+CHANNELS = RANDOM.normal(size=(32, 64)).astype(np.float32)  # (N, K)
+BIAS = RANDOM.normal(size=32).astype(np.float32)
+ROWS = (RANDOM.normal(size=(9, 64)) * 10.0 ** RANDOM.uniform(-4, 4, size=(9, 1))).astype(np.float32)
+# Weights and activations are off by at most half of 1/127 of the largest, on average by half of that; over 64 terms the
+# errors mostly cancel.
+ERROR = 0.02
+
+
+def to_int8(model: ir.Model, dialect: Dialect = "ort") -> ir.Model:
+    quantize([model], plan_precision([model], "int8"), dialect=dialect)
+    return model
+
+
+def relative(found: np.ndarray, wanted: np.ndarray) -> float:
+    """The largest error of a row, in units of its largest number."""
+    return float((np.abs(found - wanted).max(axis=-1) / np.abs(wanted).max(axis=-1)).max())
+
+
+@pytest.mark.parametrize("dialect", ["ort", "portable"])
+@pytest.mark.parametrize("form", FORMS)
+def test_every_form_of_a_product_computes_with_integers(tmp_path: Path, form: str, dialect: Dialect) -> None:
+    model = to_int8(linear(form, CHANNELS, BIAS), dialect)
+    assert not {"MatMul", "Gemm"} & set(operators(model))
+    assert model.graph.initializers["linear.weight"].const_value.dtype == ir.DataType.INT8
+    assert all(not node.domain for node in model.graph) or dialect == "ort"
+    (found,) = run(model, tmp_path, {"x": ROWS})
+    assert 0 < relative(found - BIAS, ROWS @ CHANNELS.T) < ERROR
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_row_is_the_same_alone_and_among_others(tmp_path: Path, form: str) -> None:
+    session = load(to_int8(linear(form, CHANNELS, BIAS)), tmp_path)
+    (together,) = session.run(None, {"x": ROWS})
+    for number, row in enumerate(ROWS):
+        (alone,) = session.run(None, {"x": row[None]})
+        np.testing.assert_array_equal(alone[0], together[number])
+
+
+def test_a_row_of_zeros_gives_the_bias(tmp_path: Path) -> None:
+    rows = np.concatenate([ROWS, np.zeros((2, 64), np.float32)])
+    for relu in (False, True):
+        (found,) = run(to_int8(linear("MatMul", CHANNELS, BIAS, relu=relu)), tmp_path, {"x": rows})
+        np.testing.assert_array_equal(found[-2:], [BIAS, BIAS])
+        assert np.isfinite(found).all()
+
+
+def test_what_comes_from_a_relu_is_rounded_twice_as_finely(tmp_path: Path) -> None:
+    rows, exact = np.maximum(ROWS, 0), np.maximum(ROWS, 0) @ CHANNELS.T
+    (fine,) = run(to_int8(linear("MatMul", CHANNELS, BIAS * 0, relu=True)), tmp_path, {"x": ROWS})
+    (plain,) = run(to_int8(linear("MatMul", CHANNELS, BIAS * 0)), tmp_path, {"x": rows})
+    errors = [np.abs(found - exact).mean() for found in (fine, plain)]
+    assert errors[0] < errors[1]
+
+
+def test_products_of_the_same_rows_share_their_rounding(tmp_path: Path) -> None:
+    tape, x = ir.tape.Tape(), given("x", ["batch", "length", 64])
+    keys = tape.op("MatMul", [x, tape.initializer(ir.tensor(CHANNELS.T.copy(), name="key.weight"))])
+    values = tape.op("MatMul", [x, tape.initializer(ir.tensor(-CHANNELS.T.copy(), name="value.weight"))])
+    model = to_int8(finish(tape, [x], {"keys": keys, "values": values}))
+    assert operators(model).count("QuantizeLinear") == 1
+    found = run(model, tmp_path, {"x": ROWS.reshape(3, 3, 64)})
+    assert relative(found[0], ROWS.reshape(3, 3, 64) @ CHANNELS.T) < ERROR
+    np.testing.assert_allclose(found[0], -found[1], rtol=1e-6)
+
+
+def test_a_tied_embedding_is_one_tensor_for_lookup_and_output(tmp_path: Path) -> None:
+    table, ids = RANDOM.normal(size=(100, 64)).astype(np.float32), np.array([3, 99, 0, 3])
+    model = to_int8(tied(table))
+    rows, scores = run(model, tmp_path, {"ids": ids})
+    assert relative(rows, table[ids]) < 0.5 / 64  # half a step, where pairs of weights leave at least 64 of them
+    assert relative(scores, table[ids] @ table.T) < ERROR
+    scales = 2 * len(table)
+    assert (tmp_path / "weights.bin").stat().st_size <= table.size + scales + 64  # alignment
+
+
+def test_a_graph_that_looks_up_shares_its_bytes_with_one_that_also_multiplies(tmp_path: Path) -> None:
+    table, ids = RANDOM.normal(size=(100, 64)).astype(np.float32), given("ids", ["n"], ir.DataType.INT64)
+    tape = ir.tape.Tape()
+    found = tape.op("Gather", [tape.initializer(ir.tensor(table, name="tokens.weight")), ids])
+    graphs = [tied(table), finish(tape, [ids], {"found": found})]
+    quantize(graphs, plan_precision(graphs, "int8"), dialect="ort")
+    paths = (tmp_path / "a.onnx", tmp_path / "b.onnx")
+    save_sharing_weights(dict(zip(paths, graphs, strict=True)), tmp_path / "weights.bin")
+    assert (tmp_path / "weights.bin").stat().st_size <= table.size + 2 * len(table) + 64
+
+
+def test_graphs_that_lie_in_files_can_be_rewritten(tmp_path: Path) -> None:
+    (tmp_path / "full").mkdir()
+    save_sharing_weights(
+        {tmp_path / "full" / "graph.onnx": linear("Gemm", CHANNELS, BIAS)}, tmp_path / "full" / "w.bin"
+    )
+    (found,) = run(to_int8(load_with_weights(tmp_path / "full" / "graph.onnx")), tmp_path, {"x": ROWS})
+    (wanted,) = run(to_int8(linear("Gemm", CHANNELS, BIAS)), tmp_path, {"x": ROWS})
+    np.testing.assert_array_equal(found, wanted)
+
+
+def test_a_product_of_two_activations_stays_as_it_is() -> None:
+    tape, x = ir.tape.Tape(), given("x", ["rows", 64])
+    model = to_int8(finish(tape, [x], {"y": tape.op("MatMul", [x, tape.op("Transpose", [x], {"perm": [1, 0]})])}))
+    assert operators(model) == ["Transpose", "MatMul"]
