@@ -9,6 +9,7 @@ from seq2edge_export import checkpoint
 from seq2edge_export.checkpoint import Checkpoint
 from seq2edge_export.families import bart, ctranslate2, m2m100, marian, mbart, pegasus, recipe
 from seq2edge_export.hugging_face.folder import model_type
+from seq2edge_export.hugging_face.hub import download, is_hub_name
 
 AUTO = "auto"
 
@@ -34,9 +35,10 @@ FAMILIES = {
 
 
 def load_checkpoint(path: Path, family: str = AUTO) -> Checkpoint:
-    """Read a checkpoint of a family, or of the one that its path looks like."""
+    """Read a checkpoint of a family, or of the one that its path looks like; a name on the Hub is downloaded."""
     if family != AUTO and family not in FAMILIES:
         raise UsageError(f"there is no family {family!r}; there are {', '.join(FAMILIES)}")
+    path = download(path.as_posix()) if is_hub_name(path) else path
     return FAMILIES[detect(path) if family == AUTO else family].load(path)
 
 

@@ -15,6 +15,7 @@ from seq2edge_export.checkpoint import Checkpoint
 from seq2edge_export.families import detect, load_checkpoint
 from seq2edge_export.hugging_face.build import build
 from seq2edge_export.hugging_face.config import read_config
+from seq2edge_export.hugging_face.hub import is_hub_name
 from seq2edge_export.hugging_face.weights import read_weights
 
 
@@ -207,3 +208,24 @@ class TestRefused:
         change(tmp_path / "marian" / "vocab.json", **{"</s>": 1, "<unk>": 0})
         with pytest.raises(CheckpointError, match=r"'</s>' has the ids \(1, 0\) in the vocabularies"):
             load_checkpoint(tmp_path / "marian")
+
+
+class TestHub:
+    @pytest.mark.parametrize(
+        ("path", "expected"),
+        [("Helsinki-NLP/opus-mt-en-de", True), ("opus-mt-en-de", False), ("a/b/c", False), ("/a/b", False)],
+    )
+    def test_a_name_has_two_words_and_no_folder_here(self, path: str, expected: bool) -> None:
+        assert is_hub_name(Path(path)) == expected
+
+    def test_a_folder_that_was_forgotten_is_no_name(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.chdir(tmp_path)
+        (tmp_path / "models").mkdir()
+        with pytest.raises(CheckpointError, match="models/en-de does not exist"):
+            load_checkpoint(Path("models/en-de"))
+
+    def test_without_a_network_one_sentence_says_so(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+        monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+        monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
+        with pytest.raises(CheckpointError, match=r"nobody/nothing is no folder here, and as a name on the .* Hub"):
+            load_checkpoint(Path("nobody/nothing"))
