@@ -66,7 +66,7 @@ class Pair:
                 row = wanted.sequences[place * count + rank].tolist()[1:]
                 assert list(one.tokens) == row[: len(one.tokens)], texts[place]
                 assert set(row[len(one.tokens) :]) <= {self.model.config.pad_token_id}
-                assert one.text == self.tokenizer.decode(row, skip_special_tokens=True)
+                assert one.text.strip() == self.tokenizer.decode(row, skip_special_tokens=True).strip()
                 if "sequences_scores" in wanted:  # sums of 30 log-probabilities whose logits differ by 1e-5
                     assert abs(one.score - wanted.sequences_scores[place * count + rank].item()) < 1e-4
 
