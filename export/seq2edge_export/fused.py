@@ -28,10 +28,16 @@ def wanted() -> bool:
     return _wanted.get() and torch.onnx.is_in_onnx_export()
 
 
-def attention(queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor, *, heads: int) -> Tensor:
+def attention(
+    queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor, bias: Tensor | None, *, heads: int
+) -> Tensor:
     """Multi-head attention of scaled queries (B, T, D) over keys and values (B, H, S, d), where the mask is true."""
-    bias = torch.where(mask, 0.0, torch.finfo(queries.dtype).min)  # (B or 1, 1, T or 1, S)
-    bias = bias.reshape(-1, 1, *mask.shape[-2:]).expand(-1, 1, queries.shape[1], -1)  # MultiHeadAttention wants T
+    lowest = torch.finfo(queries.dtype).min
+    if bias is None:
+        bias = torch.where(mask, 0.0, lowest)  # (B or 1, 1, T or 1, S)
+        bias = bias.reshape(-1, 1, *mask.shape[-2:]).expand(-1, 1, queries.shape[1], -1)  # MultiHeadAttention wants T
+    else:
+        bias = torch.where(mask, bias, lowest)  # (B or 1, H, T, S)
     return torch.onnx.ops.symbolic(
         f"{DOMAIN}::MultiHeadAttention",
         [queries, keys, values, None, None, bias],

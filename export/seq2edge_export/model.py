@@ -1,7 +1,8 @@
 """The encoder-decoder Transformer of "Attention Is All You Need", readable in one sitting; needs torch.
 
 Shapes at line ends: B sentences, R rows of the search (one a sentence, or as many as it has beams), S source tokens,
-T target tokens, P tokens already in the cache, H heads, d numbers a head, D = H * d the width, V the target vocabulary.
+T target tokens, P tokens already in the cache, H heads, d numbers a head, D the width (mostly H * d), V the target
+vocabulary.
 """
 
 import math
@@ -45,30 +46,43 @@ class Attention(nn.Module):
     def __init__(self, shape: Architecture) -> None:
         super().__init__()
         self.heads = shape.heads
-        self.scale = 1 / math.sqrt(shape.head_width)
-        self.query = nn.Linear(shape.width, shape.width)
-        self.key = nn.Linear(shape.width, shape.width)
-        self.value = nn.Linear(shape.width, shape.width)
-        self.output = nn.Linear(shape.width, shape.width)
+        self.scale = 1 / math.sqrt(shape.head_width) if shape.attention_scale is None else shape.attention_scale
+        self.query = nn.Linear(shape.width, shape.inner_width, bias=shape.bias)
+        self.key = nn.Linear(shape.width, shape.inner_width, bias=shape.bias)
+        self.value = nn.Linear(shape.width, shape.inner_width, bias=shape.bias)
+        self.output = nn.Linear(shape.inner_width, shape.width, bias=shape.bias)
 
     def keys_values(self, states: Tensor) -> KeysValues:
         return KeysValues(self._split(self.key(states)), self._split(self.value(states)))
 
-    def forward(self, states: Tensor, seen: KeysValues, mask: Tensor, watch: list[Tensor] | None = None) -> Tensor:
-        """Let ``states`` look at ``seen`` where ``mask`` is true; ``watch`` collects how much they look at each."""
-        queries = self.query(states) * self.scale  # (B, T, D)
+    def forward(
+        self,
+        states: Tensor,
+        seen: KeysValues,
+        mask: Tensor,
+        *,
+        bias: Tensor | None = None,
+        watch: list[Tensor] | None = None,
+    ) -> Tensor:
+        """Let ``states`` look at ``seen`` where ``mask`` is true; ``watch`` collects how much they look at each.
+
+        ``bias`` (1, H, T, S) is added to the scores.
+        """
+        queries = self.query(states) * self.scale  # (B, T, H * d)
         if fused.wanted():
             if watch is not None:  # beside the operator, which on a CPU shows its scores but not its weights
-                watch.append(self._weights(queries, seen.keys, mask))
-            return self.output(fused.attention(queries, seen.keys, seen.values, mask, heads=self.heads))
-        weights = self._weights(queries, seen.keys, mask)  # (B, H, T, S)
+                watch.append(self._weights(queries, seen.keys, mask, bias))
+            return self.output(fused.attention(queries, seen.keys, seen.values, mask, bias, heads=self.heads))
+        weights = self._weights(queries, seen.keys, mask, bias)  # (B, H, T, S)
         if watch is not None:
             watch.append(weights)
-        mixed = (weights @ seen.values).transpose(1, 2).flatten(2)  # (B, T, D)
+        mixed = (weights @ seen.values).transpose(1, 2).flatten(2)  # (B, T, H * d)
         return self.output(mixed)
 
-    def _weights(self, queries: Tensor, keys: Tensor, mask: Tensor) -> Tensor:
+    def _weights(self, queries: Tensor, keys: Tensor, mask: Tensor, bias: Tensor | None) -> Tensor:
         scores = self._split(queries) @ keys.transpose(2, 3)  # (B, H, T, S)
+        if bias is not None:
+            scores = scores + bias
         return scores.masked_fill(~mask, torch.finfo(scores.dtype).min).softmax(dim=-1)
 
     def _split(self, states: Tensor) -> Tensor:
@@ -81,14 +95,30 @@ class FeedForward(nn.Module):
     def __init__(self, shape: Architecture) -> None:
         super().__init__()
         self.activation = ACTIVATIONS[shape.activation]
-        self.inner = nn.Linear(shape.width, shape.feed_forward)
-        self.gate = nn.Linear(shape.width, shape.feed_forward) if shape.gated else None
-        self.output = nn.Linear(shape.feed_forward, shape.width)
+        self.inner = nn.Linear(shape.width, shape.feed_forward, bias=shape.bias)
+        self.gate = nn.Linear(shape.width, shape.feed_forward, bias=shape.bias) if shape.gated else None
+        self.output = nn.Linear(shape.feed_forward, shape.width, bias=shape.bias)
 
     def forward(self, states: Tensor) -> Tensor:  # (B, T, D)
         if self.gate is None:
             return self.output(self.activation(self.inner(states)))
         return self.output(self.activation(self.gate(states)) * self.inner(states))
+
+
+class RmsNorm(nn.Module):
+    """Divide by the root of the mean square; nothing is subtracted, and there is no bias.
+
+    nn.RMSNorm multiplies by a reciprocal instead; a division is what onnxruntime knows as one operator.
+    """
+
+    def __init__(self, width: int, *, eps: float) -> None:
+        super().__init__()
+        self.eps = eps
+        self.weight = nn.Parameter(torch.ones(width))
+
+    def forward(self, states: Tensor) -> Tensor:  # (B, T, D)
+        mean_square = states.pow(2).mean(dim=-1, keepdim=True)
+        return states / torch.sqrt(mean_square + self.eps) * self.weight
 
 
 class Residual(nn.Module):
@@ -97,7 +127,7 @@ class Residual(nn.Module):
     def __init__(self, shape: Architecture, dropout: float) -> None:
         super().__init__()
         self.norm_first = shape.norm_first
-        self.norm = layer_norm(shape)
+        self.norm = norm_of(shape)
         self.dropout = nn.Dropout(dropout)
 
     def enter(self, states: Tensor) -> Tensor:
@@ -116,9 +146,9 @@ class EncoderLayer(nn.Module):
         self.feed_forward = FeedForward(shape)
         self.feed_forward_residual = Residual(shape, dropout)
 
-    def forward(self, states: Tensor, mask: Tensor) -> Tensor:  # (B, S, D), (B, 1, 1, S)
+    def forward(self, states: Tensor, mask: Tensor, bias: Tensor | None) -> Tensor:  # (B, S, D), (B, 1, 1, S)
         inside = self.attention_residual.enter(states)
-        update = self.attention(inside, self.attention.keys_values(inside), mask)
+        update = self.attention(inside, self.attention.keys_values(inside), mask, bias=bias)
         states = self.attention_residual.leave(states, update)
 
         inside = self.feed_forward_residual.enter(states)
@@ -140,18 +170,19 @@ class DecoderLayer(nn.Module):
         states: Tensor,
         past: KeysValues,
         causal_mask: Tensor,
+        bias: Tensor | None,
         source: KeysValues,
         source_mask: Tensor,
         watch: list[Tensor] | None,
     ) -> tuple[Tensor, KeysValues]:
         inside = self.attention_residual.enter(states)
         present = _append(past, self.attention.keys_values(inside))
-        update = self.attention(inside, present, causal_mask)
+        update = self.attention(inside, present, causal_mask, bias=bias)
         states = self.attention_residual.leave(states, update)  # (R, T, D)
 
         inside = self.cross_residual.enter(states)
         rows_as_queries = inside.reshape(source.keys.shape[0], -1, inside.shape[2])  # (B, R / B * T, D)
-        update = self.cross(rows_as_queries, source, source_mask, watch).reshape(inside.shape)
+        update = self.cross(rows_as_queries, source, source_mask, watch=watch).reshape(inside.shape)
         states = self.cross_residual.leave(states, update)  # (R, T, D)
 
         inside = self.feed_forward_residual.enter(states)
@@ -171,12 +202,12 @@ class Embedding(nn.Module):
         self.tokens = tokens
         self.scale = math.sqrt(shape.width) if shape.embedding_scale is None else shape.embedding_scale
         self.zero_start = zero_start
-        self.norm = layer_norm(shape) if shape.embedding_norm else nn.Identity()
+        self.norm = norm_of(shape) if shape.embedding_norm else nn.Identity()
         self.dropout = nn.Dropout(dropout)
         if shape.positions == "learned":
             self.positions = nn.Parameter(torch.empty(shape.max_positions, shape.width))
         else:
-            table = None if shape.positions == "none" else sinusoids(shape)
+            table = sinusoids(shape) if shape.positions.startswith("sinusoidal") else None
             self.register_buffer("positions", table, persistent=False)
 
     def forward(self, ids: Tensor, start: int) -> Tensor:  # (B, T)
@@ -189,6 +220,24 @@ class Embedding(nn.Module):
         return self.dropout(self.norm(states))
 
 
+class RelativeBias(nn.Module):
+    """What each head adds to its scores for how far a key is from the query; far distances share a bucket."""
+
+    buckets: Tensor
+
+    def __init__(self, shape: Architecture, *, both_ways: bool) -> None:
+        super().__init__()
+        self.farthest = shape.relative_distance
+        self.heads = nn.Embedding(shape.relative_buckets, shape.heads)
+        self.register_buffer("buckets", distance_buckets(shape, both_ways=both_ways), persistent=False)
+
+    def forward(self, past: int, new: int) -> Tensor:
+        places = torch.arange(past + new, device=self.buckets.device)
+        distances = places[None, :] - places[past:, None]  # (T, P + T)
+        buckets = self.buckets[distances.clamp(-self.farthest, self.farthest) + self.farthest]
+        return self.heads(buckets).permute(2, 0, 1)[None]  # (1, H, T, P + T)
+
+
 class Transformer(nn.Module):
     """The whole model: encode once, then decode from any past; dropout works only in training mode."""
 
@@ -199,10 +248,13 @@ class Transformer(nn.Module):
         source_tokens = target_tokens if shape.joint_vocabulary else nn.Embedding(shape.source_vocabulary, shape.width)
         self.source_embedding = Embedding(shape, source_tokens, dropout)
         self.target_embedding = Embedding(shape, target_tokens, dropout, zero_start=shape.zero_start)
+        relative = shape.positions == "relative"
+        self.encoder_bias = RelativeBias(shape, both_ways=True) if relative else None
+        self.decoder_bias = RelativeBias(shape, both_ways=False) if relative else None
         self.encoder = nn.ModuleList(EncoderLayer(shape, dropout) for _ in range(shape.encoder_layers))
         self.decoder = nn.ModuleList(DecoderLayer(shape, dropout) for _ in range(shape.decoder_layers))
-        self.encoder_norm = layer_norm(shape) if shape.final_norm else nn.Identity()
-        self.decoder_norm = layer_norm(shape) if shape.final_norm else nn.Identity()
+        self.encoder_norm = norm_of(shape) if shape.final_norm else nn.Identity()
+        self.decoder_norm = norm_of(shape) if shape.final_norm else nn.Identity()
         self.output = nn.Linear(shape.width, shape.target_vocabulary, bias=shape.output_bias)
         if shape.tied_output:
             self.output.weight = target_tokens.weight
@@ -211,8 +263,9 @@ class Transformer(nn.Module):
     def encode(self, source: Tensor, source_mask: Tensor) -> list[KeysValues]:
         """Read the source; give the cross-attention keys and values of every decoder layer."""
         states = self.source_embedding(source, start=0)  # (B, S, D)
+        bias = self.encoder_bias(0, source.shape[1]) if self.encoder_bias is not None else None
         for layer in self.encoder:
-            states = layer(states, attend_to(source_mask))
+            states = layer(states, attend_to(source_mask), bias)
         states = self.encoder_norm(states)
         layers = cast("list[DecoderLayer]", list(self.decoder))
         return [layer.cross.keys_values(states) for layer in layers]  # (B, H, S, d) each
@@ -236,11 +289,13 @@ class Transformer(nn.Module):
         length = past[0].keys.shape[2]
         states = self.target_embedding(target, start=length)  # (R, T, D)
         causal = causal_mask(past=length, new=target.shape[1], device=target.device)
+        bias = self.decoder_bias(length, target.shape[1]) if self.decoder_bias is not None else None
         present = []
         for layer, layer_past, layer_source in zip(self.decoder, past, source, strict=True):
-            states, kept = layer(states, layer_past, causal, layer_source, attend_to(source_mask), watch)
+            states, kept = layer(states, layer_past, causal, bias, layer_source, attend_to(source_mask), watch)
             present.append(kept)
-        return Decoded(self.decoder_norm(states), present)
+        states = self.decoder_norm(states)
+        return Decoded(states if self.shape.output_scale == 1 else states * self.shape.output_scale, present)
 
     def forward(self, source: Tensor, source_mask: Tensor, target: Tensor) -> Tensor:
         """Logits of every next token under teacher forcing."""
@@ -257,8 +312,9 @@ class Transformer(nn.Module):
         return [KeysValues(empty, empty)] * self.shape.decoder_layers
 
 
-def layer_norm(shape: Architecture) -> nn.LayerNorm:
-    return nn.LayerNorm(shape.width, eps=shape.norm_epsilon)
+def norm_of(shape: Architecture) -> nn.Module:
+    kind = nn.LayerNorm if shape.norm == "layer" else RmsNorm
+    return kind(shape.width, eps=shape.norm_epsilon)
 
 
 def attend_to(mask: Tensor) -> Tensor:
@@ -280,6 +336,22 @@ def sinusoids(shape: Architecture) -> Tensor:
     if shape.positions == "sinusoidal_halves":
         return torch.cat([angles.sin(), angles.cos()], dim=1).float()
     return torch.stack([angles.sin(), angles.cos()], dim=2).flatten(1).float()
+
+
+def distance_buckets(shape: Architecture, *, both_ways: bool) -> Tensor:
+    """The bucket of every distance (key minus query) from the farthest before to the farthest behind.
+
+    Half of the buckets are for one distance each, the others for ranges that grow. It is a table, as the logarithm of
+    another runtime could round a distance into the next bucket.
+    """
+    distances = torch.arange(-shape.relative_distance, shape.relative_distance + 1)
+    count = shape.relative_buckets // 2 if both_ways else shape.relative_buckets
+    steps = distances.abs() if both_ways else (-distances).clamp(min=0)
+    near = count // 2
+    growth = torch.log(steps.float() / near) / math.log(shape.relative_distance / near)  # minus infinity at 0
+    far = (near + (growth * (count - near)).clamp(min=0).long()).clamp(max=count - 1)
+    buckets = torch.where(steps < near, steps, far)
+    return buckets + (distances > 0) * count if both_ways else buckets
 
 
 def initialise(model: Transformer, seed: int) -> None:

@@ -5,7 +5,9 @@ from typing import Literal
 
 # "gelu" is exact; "gelu_tanh" and "gelu_sigmoid" are its approximations by tanh, and by x * sigmoid(1.702 * x)
 Activation = Literal["relu", "gelu", "silu", "gelu_tanh", "gelu_sigmoid"]
-Positions = Literal["sinusoidal", "sinusoidal_halves", "learned", "none"]
+# "relative" is a bias of each head for the distance between two tokens, the same in all layers, as in T5
+Positions = Literal["sinusoidal", "sinusoidal_halves", "learned", "relative", "none"]
+Norm = Literal["layer", "rms"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -19,16 +21,23 @@ class Architecture:
     encoder_layers: int
     decoder_layers: int
     feed_forward: int
+    attention_width: int | None = None  # of all heads together; left out, the width
+    attention_scale: float | None = None  # queries are multiplied by it; left out, 1 / the root of a head's width
     activation: Activation = "relu"
     gated: bool = False  # feed-forward as output(activation(gate(x)) * inner(x))
+    bias: bool = True  # in all linear layers but the output projection
+    norm: Norm = "layer"
     norm_first: bool = True  # norm before each sublayer, or after it
     final_norm: bool = True  # another norm at the end of both stacks
     positions: Positions = "sinusoidal"  # sin and cos interleaved, or all sin before all cos
     position_offset: int = 0  # the number of the first position in a sinusoidal table
     max_positions: int = 512
+    relative_buckets: int = 32  # relative distances that a bias is learned for; far ones share a bucket
+    relative_distance: int = 128  # from here on, all are in the last bucket
     joint_vocabulary: bool = True  # source and target share one embedding
     tied_output: bool = True  # the output projection is the target embedding
     output_bias: bool = False
+    output_scale: float = 1.0  # states are multiplied by it before the output projection
     embedding_scale: float | None = None  # token vectors are multiplied by it; left out, the root of the width
     embedding_norm: bool = False  # a norm behind both embeddings, positions included
     zero_start: bool = False  # the first target token has no vector, only its position, as in Marian
@@ -40,47 +49,57 @@ class Architecture:
                 raise ValueError(f"{name} is {getattr(self, name)}, but must be at least 1")
         if self.encoder_layers < 1 or self.decoder_layers < 1:
             raise ValueError("encoder_layers and decoder_layers must be at least 1")
-        if self.width % self.heads:
-            raise ValueError(f"width {self.width} cannot be divided among {self.heads} heads")
+        if self.inner_width < 1 or self.inner_width % self.heads:
+            name = "width" if self.attention_width is None else "attention_width"
+            raise ValueError(f"{name} {self.inner_width} cannot be divided among {self.heads} heads")
         if self.positions.startswith("sinusoidal") and self.width % 2:
             raise ValueError(f"sinusoidal positions need an even width, not {self.width}")
         if self.position_offset < 0:
             raise ValueError(f"position_offset is {self.position_offset}, but must be at least 0")
         if self.position_offset and not self.positions.startswith("sinusoidal"):
             raise ValueError("position_offset is for sinusoidal tables; a learned one holds the rows that are used")
+        if self.positions == "relative" and not 2 <= self.relative_buckets // 2 < self.relative_distance:
+            raise ValueError("relative positions need at least 4 buckets, and a distance above half their number")
         if not 0 < self.norm_epsilon < 1:
             raise ValueError(f"norm_epsilon is {self.norm_epsilon}, but must be between 0 and 1")
         if self.joint_vocabulary and self.source_vocabulary != self.target_vocabulary:
             raise ValueError("a joint vocabulary needs source_vocabulary and target_vocabulary to be equal")
 
     @property
+    def inner_width(self) -> int:
+        """Of the queries of all heads together, and of the keys and the values."""
+        return self.width if self.attention_width is None else self.attention_width
+
+    @property
     def head_width(self) -> int:
-        return self.width // self.heads
+        return self.inner_width // self.heads
 
 
 def count_parameters(shape: Architecture) -> int:
     """Count the trained numbers by the textbook formulas."""
-    attention = 4 * (shape.width**2 + shape.width)
-    feed_forward = _feed_forward_weights(shape) + _feed_forward_biases(shape)
-    norm = 2 * shape.width
+    attention = 4 * _attention_product(shape) + (3 * shape.inner_width + shape.width if shape.bias else 0)
+    feed_forward = _feed_forward_weights(shape) + (_feed_forward_biases(shape) if shape.bias else 0)
+    norm = (2 if shape.norm == "layer" else 1) * shape.width
     encoder = shape.encoder_layers * (attention + feed_forward + 2 * norm)
     decoder = shape.decoder_layers * (2 * attention + feed_forward + 3 * norm)
     other_norms = 2 * norm * (shape.final_norm + shape.embedding_norm)
+    relative_biases = 2 * shape.relative_buckets * shape.heads if shape.positions == "relative" else 0
     output_bias = shape.target_vocabulary if shape.output_bias else 0
-    return encoder + decoder + other_norms + _table_rows(shape) * shape.width + output_bias
+    return encoder + decoder + other_norms + relative_biases + _table_rows(shape) * shape.width + output_bias
 
 
 def cost_per_source_token(shape: Architecture, *, source_length: int) -> int:
     """Floating-point operations to encode one token, with its cross-attention keys and values."""
-    products = 4 * shape.width**2 + _feed_forward_weights(shape) + 2 * source_length * shape.width
-    cross_keys_values = 2 * shape.width**2
+    attention = 4 * _attention_product(shape) + 2 * source_length * shape.inner_width
+    products = attention + _feed_forward_weights(shape)
+    cross_keys_values = 2 * _attention_product(shape)
     return 2 * (shape.encoder_layers * products + shape.decoder_layers * cross_keys_values)
 
 
 def cost_per_target_token(shape: Architecture, *, source_length: int, target_length: int) -> int:
     """Floating-point operations to decode one token when ``target_length`` tokens are in the cache."""
-    self_attention = 4 * shape.width**2 + 2 * target_length * shape.width
-    cross_attention = 2 * shape.width**2 + 2 * source_length * shape.width
+    self_attention = 4 * _attention_product(shape) + 2 * target_length * shape.inner_width
+    cross_attention = 2 * _attention_product(shape) + 2 * source_length * shape.inner_width
     layer = self_attention + cross_attention + _feed_forward_weights(shape)
     return 2 * (shape.decoder_layers * layer + shape.width * shape.target_vocabulary)
 
@@ -88,7 +107,12 @@ def cost_per_target_token(shape: Architecture, *, source_length: int, target_len
 def cache_bytes(shape: Architecture, *, source_length: int, target_length: int, bytes_per_number: int = 4) -> int:
     """Memory that one sentence's keys and values take, cross and self."""
     positions = source_length + target_length
-    return 2 * shape.decoder_layers * positions * shape.width * bytes_per_number
+    return 2 * shape.decoder_layers * positions * shape.inner_width * bytes_per_number
+
+
+def _attention_product(shape: Architecture) -> int:
+    """Weights of each of the four linear layers of an attention."""
+    return shape.width * shape.inner_width
 
 
 def _feed_forward_weights(shape: Architecture) -> int:

@@ -109,4 +109,6 @@ def _describe(hint: Any) -> str:
         return "one of " + ", ".join(map(repr, get_args(hint)))
     if hint is type(None):
         return "null"
+    if get_origin(hint) is tuple:
+        return f"list of {_describe(get_args(hint)[0])}"
     return getattr(hint, "__name__", str(hint))

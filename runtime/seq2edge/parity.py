@@ -24,7 +24,7 @@ class Parity:
     cross_difference: float  # largest absolute difference of cross keys and values
     logit_difference: float  # largest absolute difference of a logit
     top1_agreement: float  # share of steps whose likeliest token is the same
-    clear_agreement: float  # the same among steps where it is clear: a fifth likelier than the next, in the original
+    clear_agreement: float  # the same where it is clear: in the original 1.65 times as likely as the next
     mean_kl: float  # mean Kullback-Leibler divergence of the next-token distributions, in nats
     greedy_equal: float  # share of sentences whose greedy output is the same, token for token
     beam_equal: float  # the same for beam search with four beams
@@ -46,7 +46,7 @@ class Limits:
 
 # float32 must say the same; its logits differ by rounding alone, some 1e-5 for logits around 10. The others round the
 # weights themselves: what they may lose is set by what users accept. Which token is likeliest counts where it is clear:
-# on text of other languages than its own, one step in five of a model is a tie that any rounding decides.
+# on text of other languages than its own, half of a model's steps are near ties that rounding may decide.
 LIMITS = {
     "fp32": Limits(
         logit_difference=1e-3,

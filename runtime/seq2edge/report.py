@@ -143,14 +143,18 @@ def describe_shape(shape: Architecture, *, source_length: int, target_length: in
     lengths = f"at {source_length} source and {target_length} target tokens"
     return [
         ("layers", f"{shape.encoder_layers} encoder, {shape.decoder_layers} decoder"),
-        ("width", f"{shape.width} in {shape.heads} heads, feed-forward {_feed_forward(shape)}"),
-        ("norm", "before each sublayer" if shape.norm_first else "after each sublayer"),
+        ("width", f"{_width(shape)} in {shape.heads} heads, feed-forward {_feed_forward(shape)}"),
+        ("norm", f"{'RMS ' if shape.norm == 'rms' else ''}{'before' if shape.norm_first else 'after'} each sublayer"),
         ("positions", f"{shape.positions}, at most {shape.max_positions}"),
         ("vocabulary", _vocabulary(shape)),
         ("cost of a source token", f"{source_cost / 1e6:.2f} million operations {lengths}"),
         ("cost of a target token", f"{target_cost / 1e6:.2f} million operations {lengths}"),
         ("cache of a sentence", f"{cache / 1e6:.3f} MB {lengths}"),
     ]
+
+
+def _width(shape: Architecture) -> str:
+    return str(shape.width) if shape.inner_width == shape.width else f"{shape.width}, {shape.inner_width}"
 
 
 def _apart(tensors: Iterable[Tensor]) -> list[Tensor]:

@@ -18,6 +18,9 @@ class TextOptions:
     )
     source_lang: str = setting("", "language of the texts, as a model for many languages names it")
     target_lang: str = setting("", "language to translate into, as a model for many languages names it")
+    source_prefix: str | None = setting(
+        None, "text to put before every text, such as 'translate English to German: '; left out, as the bundle says"
+    )
     attention: str = setting(
         "", "where each token looked: 'all' heads on average, or some of them as in '2' (a layer) or '1.3,2.5' (heads)"
     )

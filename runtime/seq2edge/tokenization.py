@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
-Kind = Literal["sentencepiece", "characters", "words", "bpe", "pieces", "tokenizers"]
+Kind = Literal["sentencepiece", "characters", "words", "bpe", "pieces", "t5", "tokenizers"]
 WITH_CODES: tuple[Kind, ...] = ("bpe", "pieces")
 Split = Literal["spaces", "punctuation"]
 
@@ -23,12 +23,15 @@ class Tokenization:
     source_eos: bool = True  # the source ends with the end token
     silent: tuple[int, ...] = ()  # ids that "pieces" never writes, besides pad, bos and eos: marks, tags of languages
     source_length: int = 0  # sources are filled up with the padding token to this length, and it counts as text
+    sentinels: int = 0  # tokens <extra_id_N> behind the pieces of "t5"
+    source_prefix: str = ""  # text before every source, such as "translate English to German: "
 
     def __post_init__(self) -> None:
         if (self.kind in WITH_CODES) != bool(self.source_codes and self.target_codes):
             raise ValueError("source_codes and target_codes go with the kind 'bpe' or 'pieces', and these with them")
-        if self.source_length < 0:
-            raise ValueError(f"source_length is {self.source_length}, but must be at least 0")
+        for name in ("source_length", "sentinels"):
+            if getattr(self, name) < 0:
+                raise ValueError(f"{name} is {getattr(self, name)}, but must be at least 0")
 
     @property
     def files(self) -> set[str]:

@@ -2,6 +2,7 @@
 
 import unicodedata
 from collections.abc import Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
@@ -71,12 +72,14 @@ class Tokenizer:
         eos: int,
         frame: Frame | None = None,
         lowercase: bool = False,
+        source_prefix: str = "",
     ) -> None:
         self.source = source
         self.target = target
         self.eos = eos
         self.frame = frame or Frame(after=(eos,))
         self.lowercase = lowercase
+        self.source_prefix = source_prefix  # before every source text
 
     @classmethod
     def load(cls, source: Path, target: Path, *, eos: int) -> "Tokenizer":
@@ -85,17 +88,19 @@ class Tokenizer:
 
     def tagged(self, tags: Tags) -> "Tokenizer":
         """The same for texts of other languages."""
-        frame = replace(self.frame, tags=tags)
-        return Tokenizer(self.source, self.target, eos=self.eos, frame=frame, lowercase=self.lowercase)
+        other = copy(self)
+        other.frame = replace(self.frame, tags=tags)
+        return other
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
         """Source ids of each text, with the marks that the model was trained with."""
-        return [self.frame.around(ids) for ids in self.source.encode(self._prepare(texts))]
+        return [self.frame.around(ids) for ids in self.source.encode(self._prepare_source(texts))]
 
     def encode_or_nothing(self, texts: Sequence[str]) -> list[list[int]]:
         """The same, but no ids at all for a text that says nothing: the model would invent something."""
-        pieces = self.source.encode(self._prepare(texts))
-        visible = [bool(ids) and any(map(_is_visible, text)) for text, ids in zip(texts, pieces, strict=True)]
+        pieces = self.source.encode(self._prepare_source(texts))
+        said = self.source.encode(self._prepare(texts)) if self.source_prefix else pieces  # by the text alone
+        visible = [bool(ids) and any(map(_is_visible, text)) for text, ids in zip(texts, said, strict=True)]
         return [self.frame.around(ids) if seen else [] for ids, seen in zip(pieces, visible, strict=True)]
 
     def encode_target(self, texts: Sequence[str]) -> list[list[int]]:
@@ -110,14 +115,14 @@ class Tokenizer:
         """How many characters of a source text have no token; ``ids`` are those of ``encode``, or the first of them."""
         if self.source.odd.isdisjoint(ids):
             return 0
-        [prepared] = self._prepare([text])
+        [prepared] = self._prepare_source([text])
         [every] = self.source.encode([prepared])
         kept = len(self.frame.inside(ids))
         return self.source.unknown_characters(prepared, every[:kept] + [NO_ID] * (len(every) - kept))
 
     def spell_source(self, text: str) -> list[str]:
         """How each of a text's source ids is written, marks included."""
-        [prepared] = self._prepare([text])
+        [prepared] = self._prepare_source([text])
         before, after = ([self.source.piece(mark) for mark in marks] for marks in (self.frame.head, self.frame.tail))
         framed = [*before, *self.source.spell(prepared), *after]
         return framed + [self.source.piece(self.frame.pad)] * (self.frame.length - len(framed))
@@ -130,6 +135,17 @@ class Tokenizer:
         """The text of each sequence of target ids; control ids, and ids without a piece, say nothing."""
         size = self.target.get_piece_size()
         return [self.target.decode([i for i in row if 0 <= i < size]) for row in ids]
+
+    def with_source_prefix(self, prefix: str | None) -> "Tokenizer":
+        """The same with other text before every source; None leaves it as it is."""
+        if prefix is None or prefix == self.source_prefix:
+            return self
+        changed = copy(self)
+        changed.source_prefix = prefix
+        return changed
+
+    def _prepare_source(self, texts: Sequence[str]) -> list[str]:
+        return [self.source_prefix + text for text in self._prepare(texts)]
 
     def _prepare(self, texts: Sequence[str]) -> list[str]:
         for text in texts:
@@ -149,7 +165,14 @@ def load_tokenizer(rules: Tokenization, tokens: SpecialTokens, files: Mapping[st
         load_vocabulary(rules, tokens, files[name], files[codes] if codes else None)
         for name, codes in ((rules.source, rules.source_codes), (rules.target, rules.target_codes))
     )
-    return Tokenizer(source, target, eos=tokens.eos, frame=frame, lowercase=rules.lowercase)
+    return Tokenizer(
+        source,
+        target,
+        eos=tokens.eos,
+        frame=frame,
+        lowercase=rules.lowercase,
+        source_prefix=rules.source_prefix,
+    )
 
 
 def _is_visible(character: str) -> bool:

@@ -238,7 +238,7 @@ class Translator:
     ) -> list[Translation]:
         """``first`` is the number of the first text, where these are a piece of a longer stream."""
         try:
-            parts = make_parts(texts, self._speaking(wanted), longest=self.longest, long=wanted.text.long)
+            parts = self._parts(texts, wanted)
         except TextTooLongError as error:
             raise error.behind(first) from None
         starts = [self._prefix(part, prefixes, wanted) for part in parts]
@@ -251,8 +251,11 @@ class Translator:
         return results
 
     def _speaking(self, wanted: Asked) -> Tokenizer:
-        """The tokenizer for the languages that a call asks for."""
-        return self.tokenizer.tagged(wanted.tags)
+        """The tokenizer for the languages and the source prefix that a call asks for."""
+        return self.tokenizer.tagged(wanted.tags).with_source_prefix(wanted.text.source_prefix)
+
+    def _parts(self, texts: Sequence[str], wanted: Asked) -> list[Part]:
+        return make_parts(texts, self._speaking(wanted), longest=self.longest, long=wanted.text.long)
 
     def _prefix(self, part: Part, prefixes: Sequence[str] | None, wanted: Asked) -> Prefix:
         """What the output of a part has to begin with; only the first part of a text has such a prefix."""
@@ -289,7 +292,7 @@ class Translator:
         return self._reader.with_attention(parts, ranked, wanted, self._speaking(wanted), self._workers)
 
     def _grow(self, text: str, wanted: Asked, prefix: str, hook: Hook | None) -> Grown:
-        parts = make_parts([text], self._speaking(wanted), longest=self.longest, long=wanted.text.long)
+        parts = self._parts([text], wanted)
         done: list[list[Translation]] = []
         before = ""
         for part in parts:

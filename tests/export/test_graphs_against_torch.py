@@ -10,9 +10,10 @@ from onnx.reference import ReferenceEvaluator
 from tiny_checkpoint import TINY, write_checkpoint
 
 from seq2edge import Translator, names
-from seq2edge.bundle import load_bundle
+from seq2edge.bundle import Dialect, load_bundle
 from seq2edge.decoding import decode
 from seq2edge.onnx_engine import OnnxEngine, pad_sources
+from seq2edge.search import Step
 from seq2edge_export.checkpoint import load_checkpoint
 from seq2edge_export.export import export_bundle
 from seq2edge_export.torch_engine import TorchEngine
@@ -54,11 +55,15 @@ def test_cross_keys_and_values_are_the_originals(engines, sources) -> None:
 @pytest.mark.parametrize("beams", [1, 3])
 def test_every_step_gives_the_originals_logits(engines, sources, prefix: int, beams: int) -> None:
     ours, theirs = engines[0].start(sources), engines[1].start(sources)
+    assert_steps_close(ours, theirs, len(sources), prefix=prefix, beams=beams)
+
+
+def assert_steps_close(ours: Step, theirs: Step, kept: int, *, prefix: int, beams: int) -> None:
+    """Random tokens behind random rows: a prefix, then more of them, while sentences leave."""
     random = np.random.default_rng(0)
-    rows = np.arange(len(sources))[:, None]
-    tokens = random.integers(4, TINY.target_vocabulary, (len(sources), 1, prefix))
+    rows = np.arange(kept)[:, None]
+    tokens = random.integers(4, TINY.target_vocabulary, (kept, 1, prefix))
     np.testing.assert_allclose(ours(tokens, rows), theirs(tokens, rows), atol=LOGITS)
-    kept = len(sources)
     for step in range(6):
         before = 1 if step == 0 else beams
         if step == 3:
@@ -143,3 +148,18 @@ def test_a_model_with_separate_vocabularies_and_learned_positions_exports(tmp_pa
     ours = decode(OnnxEngine(made, threads=1), sources, checkpoint.generation)
     theirs = decode(TorchEngine(checkpoint.graphs, pad=0), sources, checkpoint.generation)
     assert [found[0].tokens for found in ours] == [found[0].tokens for found in theirs]
+
+
+@pytest.mark.parametrize(("dialect", "gated"), [("ort", True), ("portable", False)])
+def test_a_model_with_relative_positions_exports(tmp_path, dialect: Dialect, gated: bool) -> None:
+    shape = replace(TINY, positions="relative", relative_buckets=8, relative_distance=6, norm="rms", bias=False)
+    shape = replace(shape, attention_width=24, attention_scale=1.0, embedding_scale=1.0, gated=gated)
+    shape = replace(shape, activation="gelu_tanh" if gated else "relu", output_scale=1.0 if gated else 32**-0.5)
+    folder = write_checkpoint(tmp_path / "checkpoint", shape, scaled=False)  # unscaled scores blow up rounding
+    checkpoint = load_checkpoint(folder).original()
+    made = export_bundle(folder, tmp_path / "bundle", dialect=dialect)
+    sources = checkpoint.tokenizer().encode(TEXTS)
+    ours, theirs = OnnxEngine(made, threads=1), TorchEngine(checkpoint.graphs, pad=0)
+    assert_steps_close(ours.start(sources), theirs.start(sources), len(sources), prefix=3, beams=2)
+    found, wanted = (decode(engine, sources, checkpoint.generation) for engine in (ours, theirs))
+    assert [one[0].tokens for one in found] == [one[0].tokens for one in wanted]

@@ -28,6 +28,10 @@ SHAPE = Architecture(
         ({"positions": "learned", "position_offset": 2}, "position_offset is for sinusoidal tables"),
         ({"position_offset": -1}, "position_offset is -1"),
         ({"norm_epsilon": 0.0}, "norm_epsilon is 0.0"),
+        ({"attention_width": 9}, "attention_width 9 cannot be divided among 2 heads"),
+        ({"attention_width": 0}, "attention_width 0 cannot"),
+        ({"positions": "relative", "relative_buckets": 3}, "at least 4 buckets"),
+        ({"positions": "relative", "relative_distance": 16}, "distance above half their number"),
     ],
 )
 def test_a_shape_that_cannot_be_is_refused(change: dict[str, object], words: str) -> None:
@@ -48,6 +52,15 @@ def test_a_gated_layer_costs_one_more_product() -> None:
     gated = dataclasses.replace(SHAPE, gated=True)
     more = cost_per_source_token(gated, source_length=5) - cost_per_source_token(SHAPE, source_length=5)
     assert more == 2 * 3 * 160
+
+
+def test_attention_of_another_width_costs_by_its_own_width() -> None:
+    wide = dataclasses.replace(SHAPE, attention_width=12)
+    encoder = 3 * (4 * 8 * 12 + 2 * 160 + 2 * 5 * 12)
+    assert cost_per_source_token(wide, source_length=5) == 2 * (encoder + 2 * 2 * 8 * 12)
+    decoder = 2 * (4 * 8 * 12 + 2 * 7 * 12 + 2 * 8 * 12 + 2 * 5 * 12 + 2 * 160)
+    assert cost_per_target_token(wide, source_length=5, target_length=7) == 2 * (decoder + 8 * 11)
+    assert cache_bytes(wide, source_length=5, target_length=7) == 2 * 2 * (5 + 7) * 12 * 4
 
 
 def test_the_cache_holds_keys_and_values_of_both_attentions() -> None:

@@ -64,6 +64,11 @@ def test_what_does_not_fit_is_named_in_one_sentence(manifest: Manifest, name: st
         asked({name: value}, manifest)
 
 
+def test_lists_are_called_lists(manifest: Manifest) -> None:
+    with pytest.raises(UsageError, match=r"^bad_words_ids is \(5, 6\), which is not list of list of int or null$"):
+        asked({"bad_words_ids": (5, 6)}, manifest)
+
+
 def test_lists_and_numbers_of_numpy_are_welcome(manifest: Manifest) -> None:
     wanted = asked({"suppress_tokens": np.array([5, 6]), "bad_words_ids": [[7], [np.int64(8)]]}, manifest)
     assert wanted.generation.suppress_tokens == (5, 6)

@@ -52,7 +52,7 @@ def test_a_constant_that_both_graphs_use_counts_once(bundle: Bundle) -> None:
     facts = bundle_facts(bundle, source_length=25, target_length=25)
     external = sum(found["bytes"] for found in facts["constants"])
     weights = (EMBEDDED / names.WEIGHTS).stat().st_size
-    assert weights * 0.95 < external <= weights + 1000  # padding in the file; scalars that are not in it
+    assert weights * 0.95 < external <= weights * 1.01  # padding in the file; scalars that are not in it
     each = [found for graph in facts["graphs"].values() for found in graph["constants"] if found["type"] == "int8"]
     assert sum(found["bytes"] for found in each) > sum(f["bytes"] for f in facts["constants"] if f["type"] == "int8")
 

@@ -19,6 +19,10 @@ OBJECTS = ["a dog.", "the old book on the table.", "it!", "two bottles of milk y
 SENTENCES = [" ".join(words) for words in itertools.product(SUBJECTS, VERBS, OBJECTS)]  # 216 of many lengths
 PARAGRAPH = "I have a dog. " * 40 + "Where is the station? " * 40  # more tokens than the model has positions
 
+# The last digit of a float32 depends on how many rows are computed together, and where an activation lies between two
+# integers of the int8 model, that digit decides which it becomes: one step of 127 in one of thousands of numbers.
+INT8_ROUNDING = 0.02
+
 
 @pytest.fixture(scope="module")
 def translator() -> Translator:
@@ -31,7 +35,7 @@ def test_what_a_text_becomes_does_not_depend_on_its_mates(translator: Translator
     for text, result in list(zip(SENTENCES, together, strict=True))[:: 1 if num_beams == 1 else 3]:
         [alone] = translator.translate([text], num_beams=num_beams)
         assert alone.tokens == result.tokens
-        assert alone.score == pytest.approx(result.score, abs=1e-4)
+        assert alone.score == pytest.approx(result.score, abs=INT8_ROUNDING)
 
 
 def test_the_order_of_texts_changes_nothing(translator: Translator) -> None:
@@ -123,7 +127,7 @@ class TestPrefixes:
         [result] = translator.translate(["I have a dog."], prefixes=["Wir haben"], num_beams=1)
         [scored] = translator.score(["I have a dog."], [result.text])
         assert result.tokens == scored.tokens
-        assert result.token_scores == pytest.approx(scored.token_scores[-len(result.token_scores) :], abs=1e-4)
+        assert result.token_scores == pytest.approx(scored.token_scores[-len(result.token_scores) :], abs=INT8_ROUNDING)
 
     def test_a_forced_first_token_stays_first(self, translator: Translator) -> None:
         [tag, *_] = translator.tokenizer.encode_prefix("Ja")
@@ -213,8 +217,8 @@ class TestScore:
         same = [(one, two) for one, two in zip(results, scores, strict=True) if one.tokens == two.tokens]
         assert len(same) > 20  # a text may have other tokens than those it was made of
         for result, score in same:
-            assert score.score == pytest.approx(result.score, abs=2e-4)
-            assert score.token_scores == pytest.approx(result.token_scores, abs=1e-4)
+            assert score.score == pytest.approx(result.score, abs=INT8_ROUNDING)
+            assert score.token_scores == pytest.approx(result.token_scores, abs=INT8_ROUNDING)
 
     def test_a_better_translation_has_a_better_score(self, translator: Translator) -> None:
         good, bad = translator.score(["I have a dog."] * 2, ["Ich habe einen Hund.", "Wir hatten eine Katze."])

@@ -172,3 +172,29 @@ def test_a_file_that_is_no_vocabulary_is_refused(tmp_path: Path, name: str, cont
 def test_settings_that_do_not_go_together_are_refused(settings: dict[str, object]) -> None:
     with pytest.raises(ValueError, match=r"go with the kind 'bpe'|at least 0"):
         Tokenization(source="a", target="b", **settings)  # type: ignore[arg-type]
+
+
+def test_t5_reads_marks_in_the_text_and_never_writes_them(tmp_path: Path) -> None:
+    shutil.copyfile(EMBEDDED / "tokenizer.model", tmp_path / "spiece.model")
+    pieces = SentencePieceProcessor(model_file=str(tmp_path / "spiece.model"))
+    size, unk = pieces.get_piece_size(), pieces.unk_id()
+    tokens = SpecialTokens(pad=pieces.pad_id(), bos=pieces.pad_id(), eos=pieces.eos_id(), unk=unk)
+    rules = Tokenization(source="spiece.model", target="spiece.model", kind="t5", sentinels=10)
+    made = load_tokenizer(rules, tokens, {"spiece.model": tmp_path / "spiece.model"})
+    a_dog, a_cat = pieces.encode("a dog"), pieces.encode("a cat.")
+    [ids] = made.encode(["a dog<extra_id_0> <extra_id_9>a cat.</s>"])
+    assert ids == [*a_dog, size + 9, size, *a_cat, tokens.eos, tokens.eos]
+    assert made.spell_source("a dog<extra_id_1>") == [*map(pieces.id_to_piece, a_dog), "<extra_id_1>", "</s>"]
+    assert made.decode([[*ids, size + 10, unk, *a_dog]]) == ["a dog a cat. a dog"]
+    assert made.unknown_characters("a <unk>水🙂", made.encode(["a <unk>水🙂"])[0]) == 2
+
+
+def test_a_prefix_stands_before_every_source_but_says_nothing_itself() -> None:
+    plain = Tokenizer.load(EMBEDDED / "tokenizer.model", EMBEDDED / "tokenizer.model", eos=3)
+    asked = plain.with_source_prefix("Say it in German: ")
+    assert asked.encode(["A dog."]) == plain.encode(["Say it in German: A dog."])
+    assert asked.spell_source("A dog.") == plain.spell_source("Say it in German: A dog.")
+    assert asked.encode_or_nothing(["", " ", "\u200b", "A dog."]) == [[], [], [], asked.encode(["A dog."])[0]]
+    assert asked.encode_target(["Ein Hund."]) == plain.encode_target(["Ein Hund."])
+    assert asked.with_source_prefix(None) is asked
+    assert asked.with_source_prefix("").encode(["A dog."]) == plain.encode(["A dog."])

@@ -94,9 +94,12 @@ class _Reader:
         place = self.place
         content = self.take(self.number("H")).tobytes()
         try:
-            return content.removesuffix(b"\0").decode()
+            name = content.removesuffix(b"\0").decode()
         except UnicodeDecodeError:
             raise self.broken(f"a name should stand at byte {place:,}, but it is not UTF-8") from None
+        if not name.isprintable():
+            raise self.broken(f"a name should stand at byte {place:,}, but it is {name!a}")
+        return name
 
     def variables(self, version: int) -> Variables:
         found: Variables = {}

@@ -7,7 +7,7 @@ from pathlib import Path
 from seq2edge.errors import CheckpointError, UsageError
 from seq2edge_export import checkpoint
 from seq2edge_export.checkpoint import Checkpoint
-from seq2edge_export.families import bart, ctranslate2, m2m100, marian, mbart, pegasus, recipe
+from seq2edge_export.families import bart, ctranslate2, m2m100, marian, mbart, pegasus, recipe, t5
 from seq2edge_export.hugging_face.folder import model_type
 from seq2edge_export.hugging_face.hub import download, is_hub_name
 
@@ -30,6 +30,7 @@ FAMILIES = {
     "mbart": Family(mbart.recognises, mbart.load_mbart),
     "pegasus": Family(pegasus.recognises, pegasus.load_pegasus),
     "recipe": Family(recipe.recognises, recipe.load_recipe),
+    "t5": Family(t5.recognises, t5.load_t5),
     "seq2edge": Family(lambda path: path.is_dir() and not model_type(path), checkpoint.load_checkpoint),
 }
 

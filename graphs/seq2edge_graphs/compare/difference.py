@@ -9,7 +9,7 @@ from seq2edge.search import Scores
 
 Rows = NDArray[np.float64]
 
-CLEAR_LEAD = 0.2  # nats: the likeliest token is a fifth likelier than the second
+CLEAR_LEAD = 0.5  # nats: the likeliest token is 1.65 times as likely as the second
 
 
 @dataclass

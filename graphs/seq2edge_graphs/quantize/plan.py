@@ -29,7 +29,7 @@ from seq2edge_graphs.quantize.waves import compute_waves, find_waves
 Plan = Mapping[str, Precision]
 Grams = Mapping[str, Gram]  # by the name of the weight
 
-HIGHER: dict[Precision, Precision] = {"int4": "int8", "int8": "fp16", "fp16": "fp32"}
+HIGHER: dict[Precision, Precision] = {"int4": "int8", "int8": "fp16", "fp16": "fp32", "fp32": "fp32"}
 
 
 def part_names(graphs: Collection[ir.Model]) -> list[str]:

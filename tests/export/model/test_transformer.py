@@ -8,9 +8,10 @@ from collections.abc import Callable
 import pytest
 import torch
 from torch import nn
+from transformers.models.t5.modeling_t5 import T5Attention
 
 from seq2edge.architecture import Architecture, count_parameters
-from seq2edge_export.model import ACTIVATIONS, Attention, KeysValues, Transformer, sinusoids
+from seq2edge_export.model import ACTIVATIONS, Attention, KeysValues, Transformer, distance_buckets, sinusoids
 
 TINY = Architecture(
     source_vocabulary=40,
@@ -41,6 +42,14 @@ SHAPES.append(
 SHAPES += [
     dataclasses.replace(TINY, norm_first=False, embedding_norm=True, zero_start=True, activation=activation)
     for activation in ("gelu_tanh", "gelu_sigmoid")
+]
+T5 = dataclasses.replace(  # few buckets, so that short sentences reach the last
+    TINY, positions="relative", relative_buckets=8, relative_distance=6, norm="rms", norm_epsilon=1e-6, bias=False
+)
+T5 = dataclasses.replace(T5, attention_width=24, attention_scale=1.0, embedding_scale=1.0)
+SHAPES += [
+    dataclasses.replace(T5, output_scale=16**-0.5, decoder_layers=3),
+    dataclasses.replace(T5, activation="gelu_tanh", gated=True, tied_output=False),
 ]
 
 
@@ -277,6 +286,27 @@ def test_positions_follow_the_paper() -> None:
         assert table[position, 2 * wave + 1] == pytest.approx(float(angle.cos()), abs=1e-7)
         assert halves[position, wave] == table[position, 2 * wave]
         assert halves[position, 8 + wave] == table[position, 2 * wave + 1]
+
+
+@pytest.mark.parametrize(("buckets", "farthest"), [(32, 128), (8, 6), (4, 3), (33, 1000)])
+@pytest.mark.parametrize("both_ways", [True, False])
+def test_distances_have_the_buckets_of_t5(buckets: int, farthest: int, both_ways: bool) -> None:
+    shape = dataclasses.replace(T5, relative_buckets=buckets, relative_distance=farthest)
+    theirs = T5Attention._relative_position_bucket(torch.arange(-2000, 2001), both_ways, buckets, farthest)
+    table = distance_buckets(shape, both_ways=both_ways)
+    ours = table[torch.arange(-2000, 2001).clamp(-farthest, farthest) + farthest]
+    assert torch.equal(ours, theirs)
+
+
+def test_relative_positions_change_with_the_order_but_not_with_the_place() -> None:
+    model = model_of(T5)
+    source, target = sentences(1, 7), sentences(1, 5)
+    there = source > -1
+    before = model(source, there, target)
+    assert not torch.allclose(before, model(source.flip(1), there, target), atol=1e-3)
+    shifted = torch.cat([torch.zeros(1, 3, dtype=torch.long), source], dim=1)
+    behind_padding = model(shifted, torch.arange(10)[None] > 2, target)
+    torch.testing.assert_close(before, behind_padding, **ROUNDING)
 
 
 def test_an_offset_begins_the_table_later() -> None:

@@ -1,0 +1,1 @@
+"""T5 as Hugging Face keeps it: shape, tensors and text."""
