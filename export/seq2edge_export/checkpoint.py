@@ -21,11 +21,12 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from seq2edge.architecture import Architecture, count_parameters
-from seq2edge.bundle import Languages, Rights
+from seq2edge.bundle import Rights
 from seq2edge.closed import ClosedError, read_closed
 from seq2edge.errors import CheckpointError
 from seq2edge.files import replaced_file
 from seq2edge.generation import GenerationOptions
+from seq2edge.languages import Languages
 from seq2edge.tokenization import Tokenization
 from seq2edge.tokens import SpecialTokens
 from seq2edge_export.graph_modules import transformer_graphs
@@ -69,6 +70,7 @@ class Checkpoint:
     model: Transformer
     tokenization: Tokenization
     tokenizer_files: dict[str, Path]  # by the names that they have in a bundle
+    languages: Languages | None = None  # None: the two that the config names
 
     def original(self) -> Original:
         """What becomes a bundle."""
@@ -83,7 +85,7 @@ class Checkpoint:
             tokenization=self.tokenization,
             tokenizer_files=self.tokenizer_files,
             generation=self.generation,
-            languages=Languages(source=config.source_language, target=config.target_language),
+            languages=self.languages or Languages(source=config.source_language, target=config.target_language),
             rights=Rights(license=config.license, attribution=config.attribution),
         )
 

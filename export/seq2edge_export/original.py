@@ -4,9 +4,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from seq2edge.architecture import Architecture
-from seq2edge.bundle import Languages, Rights
+from seq2edge.bundle import Rights
 from seq2edge.errors import CheckpointError
 from seq2edge.generation import GenerationOptions
+from seq2edge.languages import Languages, default_tags
 from seq2edge.tokenization import Tokenization
 from seq2edge.tokenizer import Tokenizer, load_tokenizer
 from seq2edge.tokens import SpecialTokens
@@ -30,7 +31,8 @@ class Original:
     rights: Rights
 
     def tokenizer(self) -> Tokenizer:
-        return load_tokenizer(self.tokenization, self.tokens, self.tokenizer_files)
+        tokenizer = load_tokenizer(self.tokenization, self.tokens, self.tokenizer_files)
+        return tokenizer.tagged(default_tags(self.languages))
 
     def check(self) -> None:
         """Name everything in which vocabulary, options and model do not fit together, before anything is written."""

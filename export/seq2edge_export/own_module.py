@@ -4,8 +4,9 @@ from pathlib import Path
 
 from torch import nn
 
-from seq2edge.bundle import Bundle, Dialect, Languages, Rights
+from seq2edge.bundle import Bundle, Dialect, Rights
 from seq2edge.generation import GenerationOptions
+from seq2edge.languages import Languages
 from seq2edge.tokenization import Tokenization
 from seq2edge.tokens import SpecialTokens
 from seq2edge_export.export import write_bundle

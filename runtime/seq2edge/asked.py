@@ -11,6 +11,7 @@ from seq2edge.bundle import Manifest
 from seq2edge.closed import read_fields
 from seq2edge.errors import BundleError, UsageError
 from seq2edge.generation import GenerationOptions, as_ids
+from seq2edge.languages import Tags, asked_tags, missing_target
 from seq2edge.text_options import TextOptions, check_heads
 
 ID_OPTIONS = ("decoder_start_token_id", "eos_token_id", "forced_bos_token_id", "forced_eos_token_id", "suppress_tokens")
@@ -24,6 +25,7 @@ class Asked:
 
     generation: GenerationOptions
     text: TextOptions
+    tags: Tags
 
 
 def asked(changes: Mapping[str, Any], manifest: Manifest) -> Asked:
@@ -32,14 +34,16 @@ def asked(changes: Mapping[str, Any], manifest: Manifest) -> Asked:
     if unknown:
         raise UsageError(f"there is no option {unknown[0]!r}; GenerationOptions and TextOptions name those there are")
     try:
-        generation = replace(manifest.generation, **_instead(_only(changes, GenerationOptions)))
         text = TextOptions(**_only(changes, TextOptions))
+        tags = asked_tags(manifest.languages, text.source_lang, text.target_lang)
+        generation = replace(manifest.generation, **(_forced(tags) | _instead(_only(changes, GenerationOptions))))
     except ValueError as error:
         raise UsageError(str(error)) from None
     _check_length(generation, manifest.max_positions)
     _check_ids(generation, manifest)
     _check_attention(text, manifest)
-    return Asked(generation=generation, text=text)
+    _check_target(generation, manifest)
+    return Asked(generation=generation, text=text, tags=tags)
 
 
 def _only(changes: Mapping[str, Any], settings: type) -> dict[str, Any]:
@@ -63,6 +67,20 @@ def _instead(changes: dict[str, Any]) -> dict[str, Any]:
             raise UsageError(f"{length} and {new_tokens} were both given, but say the same thing: give one of them")
         changes[new_tokens] = None
     return changes
+
+
+def _forced(tags: Tags) -> dict[str, int]:
+    """How the tag of the target language is made: by options of the search."""
+    found = {"forced_bos_token_id": tags.first, "decoder_start_token_id": tags.start}
+    return {name: number for name, number in found.items() if number is not None}
+
+
+def _check_target(options: GenerationOptions, manifest: Manifest) -> None:
+    """Refuse to guess what to translate into."""
+    languages = manifest.languages
+    named = {"first": options.forced_bos_token_id, "start": options.decoder_start_token_id}
+    if languages.target_tag in named and named[languages.target_tag] not in languages.codes.values():
+        raise missing_target(languages.codes)
 
 
 def _check_length(options: GenerationOptions, longest: int) -> None:

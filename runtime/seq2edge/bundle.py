@@ -11,6 +11,7 @@ from seq2edge.closed import ClosedError, read_closed
 from seq2edge.errors import BundleError
 from seq2edge.files import sha256_of
 from seq2edge.generation import GenerationOptions
+from seq2edge.languages import Languages
 from seq2edge.parity import Parity
 from seq2edge.tokenization import Tokenization
 from seq2edge.tokens import SpecialTokens
@@ -29,12 +30,6 @@ class FileEntry:
 
     sha256: str
     size: int
-
-
-@dataclass(frozen=True, kw_only=True)
-class Languages:
-    source: str
-    target: str
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -38,6 +38,7 @@ class GenerationOptions:
     suppress_tokens: tuple[int, ...] | None = setting(None, "tokens that must not be made")
     forced_bos_token_id: int | None = setting(None, "the first token to make, such as the tag of a language")
     forced_eos_token_id: int | tuple[int, ...] | None = setting(None, "the last token to make at the length limit")
+    renormalize_logits: bool = setting(False, "let what is not forbidden have a probability of 1 again, as Marian does")
     do_sample: bool = setting(False, "draw tokens at random instead of taking the likeliest")
     temperature: float = setting(1.0, "when drawing: below 1 is more careful, above 1 is bolder")
     top_k: int = setting(50, "when drawing: only from this many likeliest tokens; 0 is all")

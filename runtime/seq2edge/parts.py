@@ -43,7 +43,8 @@ def _whole(text: str, ids: list[int], tokenizer: Tokenizer, longest: int, *, num
 
 
 def _split(number: int, text: str, tokenizer: Tokenizer, longest: int) -> Iterator[Part]:
-    pieces = fit(text, lambda piece: len(tokenizer.encode([piece])[0]), longest)
+    tag, rest = tokenizer.split_tag(text)
+    pieces = [tag + piece for piece in fit(rest, lambda piece: len(tokenizer.encode([tag + piece])[0]), longest)]
     encoded = zip(pieces, tokenizer.encode_or_nothing(pieces), strict=True)
     for place, (piece, ids) in enumerate((piece, ids) for piece, ids in encoded if ids):
         yield _whole(piece, ids, tokenizer, longest, number=number, place=place)

@@ -14,6 +14,7 @@ from seq2edge.architecture import (
     cost_per_target_token,
 )
 from seq2edge.bundle import Bundle
+from seq2edge.languages import Languages
 from seq2edge.onnx_file import STANDARD, OnnxFile, Tensor, Value, read_onnx
 from seq2edge.parity import Parity
 
@@ -40,7 +41,7 @@ def describe_bundle(bundle: Bundle, *, source_length: int, target_length: int) -
     return [
         ("bundle", str(bundle.folder)),
         ("family", manifest.family),
-        ("languages", f"{manifest.languages.source or '?'} → {manifest.languages.target or '?'}"),
+        ("languages", _languages(manifest.languages)),
         *shape,
         ("parameters", f"{manifest.parameters:,}"),
         ("precision", manifest.precision),
@@ -203,6 +204,11 @@ def _size(count: int) -> str:
     if count < 1000:
         return f"{count} bytes"
     return f"{count / 1e6:.2f} MB" if count >= 1e6 else f"{count / 1e3:.1f} kB"
+
+
+def _languages(languages: Languages) -> str:
+    pair = f"{languages.source or '?'} → {languages.target or '?'}"
+    return f"{pair}, of {len(languages.codes)}: {', '.join(languages.codes)}" if languages.codes else pair
 
 
 def _parity(parity: Parity | None) -> str:

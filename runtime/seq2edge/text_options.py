@@ -16,6 +16,8 @@ class TextOptions:
     long: Long = setting(
         "split", "text with more tokens than the model reads: split at sentence ends, an error, or cut"
     )
+    source_lang: str = setting("", "language of the texts, as a model for many languages names it")
+    target_lang: str = setting("", "language to translate into, as a model for many languages names it")
     source_prefix: str | None = setting(
         None, "text to put before every text, such as 'translate English to German: '; left out, as the bundle says"
     )

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
-Kind = Literal["sentencepiece", "characters", "words", "bpe", "pieces", "t5"]
+Kind = Literal["sentencepiece", "characters", "words", "bpe", "pieces", "t5", "tokenizers"]
 WITH_CODES: tuple[Kind, ...] = ("bpe", "pieces")
 Split = Literal["spaces", "punctuation"]
 
@@ -21,6 +21,7 @@ class Tokenization:
     lowercase: bool = False
     source_bos: bool = False  # the source begins with the start token
     source_eos: bool = True  # the source ends with the end token
+    silent: tuple[int, ...] = ()  # ids that "pieces" never writes, besides pad, bos and eos: marks, tags of languages
     source_length: int = 0  # sources are filled up with the padding token to this length, and it counts as text
     sentinels: int = 0  # tokens <extra_id_N> behind the pieces of "t5"
     source_prefix: str = ""  # text before every source, such as "translate English to German: "

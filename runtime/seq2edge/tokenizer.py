@@ -3,15 +3,18 @@
 import unicodedata
 from collections.abc import Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
 
 from seq2edge.errors import DataError
+from seq2edge.languages import Tags
 from seq2edge.tokenization import Tokenization
 from seq2edge.tokens import SpecialTokens
 from seq2edge.vocabularies import Vocabulary, load_sentencepiece, load_vocabulary
+from seq2edge.vocabularies.pieces import Pieces
 
+NO_TAGS = Tags()
 T = TypeVar("T")
 NO_ID = -1  # in place of an id that is not looked at
 BLANK = "\u115f\u1160\u2800\u3164"  # letters and signs that leave no mark on paper
@@ -19,30 +22,39 @@ BLANK = "\u115f\u1160\u2800\u3164"  # letters and signs that leave no mark on pa
 
 @dataclass(frozen=True, kw_only=True)
 class Frame:
-    """What stands around the ids of a source text."""
+    """What stands around the ids of a source text: marks, and around these the tags of languages."""
 
     before: tuple[int, ...] = ()
     after: tuple[int, ...] = ()
     pad: int = 0
     length: int = 0  # filled up with ``pad`` to this length
+    tags: Tags = NO_TAGS
+
+    @property
+    def head(self) -> tuple[int, ...]:
+        return (*self.tags.before, *self.before)
+
+    @property
+    def tail(self) -> tuple[int, ...]:
+        return (*self.after, *self.tags.after)
 
     def around(self, ids: Sequence[int]) -> list[int]:
-        framed = [*self.before, *ids, *self.after]
+        framed = [*self.head, *ids, *self.tail]
         return framed + [self.pad] * (self.length - len(framed))
 
     def cut(self, framed: list[T], longest: int) -> list[T]:
         """So many of the ids of a text, or of how they are written, that still end in what stands behind."""
-        kept = longest - len(self.after)
-        return framed[:kept] + framed[len(framed) - len(self.after) :]
+        kept = longest - len(self.tail)
+        return framed[:kept] + framed[len(framed) - len(self.tail) :]
 
     def inside(self, framed: Sequence[int]) -> range:
         """The places of the text's own ids: without the marks, and without what fills up."""
         end = len(framed)
-        while self.length and end > len(self.before) and framed[end - 1] == self.pad:
+        while self.length and end > len(self.head) and framed[end - 1] == self.pad:
             end -= 1
-        if tuple(framed[end - len(self.after) : end]) == self.after:  # not where the end mark also fills up
-            end -= len(self.after)
-        return range(len(self.before), end)
+        if tuple(framed[end - len(self.tail) : end]) == self.tail:  # not where the end mark also fills up
+            end -= len(self.tail)
+        return range(len(self.head), end)
 
     def marks(self, framed: Sequence[int]) -> set[int]:
         """The places of all other ids."""
@@ -73,6 +85,12 @@ class Tokenizer:
     def load(cls, source: Path, target: Path, *, eos: int) -> "Tokenizer":
         """Two SentencePiece models, with the end mark behind every text."""
         return cls(load_sentencepiece(source), load_sentencepiece(target), eos=eos)
+
+    def tagged(self, tags: Tags) -> "Tokenizer":
+        """The same for texts of other languages."""
+        other = copy(self)
+        other.frame = replace(self.frame, tags=tags)
+        return other
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
         """Source ids of each text, with the marks that the model was trained with."""
@@ -105,9 +123,13 @@ class Tokenizer:
     def spell_source(self, text: str) -> list[str]:
         """How each of a text's source ids is written, marks included."""
         [prepared] = self._prepare_source([text])
-        marks = (self.source.piece(number) for number in self.frame.before)
-        framed = [*marks, *self.source.spell(prepared), *(self.source.piece(number) for number in self.frame.after)]
+        before, after = ([self.source.piece(mark) for mark in marks] for marks in (self.frame.head, self.frame.tail))
+        framed = [*before, *self.source.spell(prepared), *after]
         return framed + [self.source.piece(self.frame.pad)] * (self.frame.length - len(framed))
+
+    def split_tag(self, text: str) -> tuple[str, str]:
+        """The tag of a language that a text itself begins with, if the vocabulary has such, and the text behind it."""
+        return self.source.split_tag(text) if isinstance(self.source, Pieces) else ("", text)
 
     def decode(self, ids: Sequence[Sequence[int]]) -> list[str]:
         """The text of each sequence of target ids; control ids, and ids without a piece, say nothing."""

@@ -17,6 +17,7 @@ from seq2edge.errors import TextTooLongError, UsageError
 from seq2edge.file_translation import in_groups, translate_file
 from seq2edge.fitting import join
 from seq2edge.formats import Format
+from seq2edge.languages import default_tags
 from seq2edge.lines import Errors
 from seq2edge.onnx_engine import OnnxEngine
 from seq2edge.parts import Part, make_parts
@@ -24,7 +25,7 @@ from seq2edge.search import Growing, Hook, Hypothesis, prefix_block
 from seq2edge.sessions import Device
 from seq2edge.streaming import Grown, TextStream
 from seq2edge.target_reader import TargetReader
-from seq2edge.tokenizer import load_tokenizer
+from seq2edge.tokenizer import Tokenizer, load_tokenizer
 from seq2edge.translation import Score, Summary, Translation
 from seq2edge.workers import Workers
 
@@ -63,7 +64,8 @@ class Translator:
         self.longest = self.manifest.max_positions
         self.threads = threads or max(1, allowed_cpus() // workers)
         files = {name: self.bundle.folder / name for name in self.manifest.files}
-        self.tokenizer = load_tokenizer(self.manifest.tokenizer, self.manifest.tokens, files)
+        tokenizer = load_tokenizer(self.manifest.tokenizer, self.manifest.tokens, files)
+        self.tokenizer = tokenizer.tagged(default_tags(self.manifest.languages))
         self.engine = OnnxEngine(self.bundle, threads=self.threads, device=device)
         self._workers = Workers(workers)
         self._lock = Lock()
@@ -175,19 +177,33 @@ class Translator:
             raise UsageError(f"num_return_sequences is {count}, but a stream is one translation: set it to 1")
         return TextStream(self._grow(text, wanted, prefix, hook))
 
-    def score(self, sources: Sequence[str], targets: Sequence[str]) -> list[Score]:
-        """The log-probability of each target, its end mark included, as the translation of its source."""
+    def score(
+        self, sources: Sequence[str], targets: Sequence[str], *, source_lang: str = "", target_lang: str = ""
+    ) -> list[Score]:
+        """The log-probability of each target, its end mark included, as the translation of its source.
+
+        A first token that is forced, such as the tag of a language, stands before each target and does not count.
+        """
         self._workers.check_open()
         _check_texts("source", sources)
         _check_texts("target", targets)
         if len(sources) != len(targets):
             raise UsageError(f"there are {len(sources)} sources and {len(targets)} targets, but must be as many")
-        source_ids, target_ids = self.tokenizer.encode(sources), self.tokenizer.encode_target(targets)
+        wanted = asked({"source_lang": source_lang, "target_lang": target_lang}, self.manifest)
+        tokenizer, forced = self._speaking(wanted), _forced(wanted)
+        source_ids = tokenizer.encode(sources)
+        target_ids = [[*forced, *ids] for ids in tokenizer.encode_target(targets)]
         self._check_lengths("source", source_ids)
         self._check_lengths("target", target_ids)
-        found = self._reader.log_probabilities(list(zip(source_ids, target_ids, strict=True)), self._workers)
+        found = self._reader.log_probabilities(
+            list(zip(source_ids, target_ids, strict=True)), wanted.generation.decoder_start_token_id, self._workers
+        )
         return [
-            Score(score=float(scores.sum(dtype="float64")), tokens=tuple(ids), token_scores=tuple(scores.tolist()))
+            Score(
+                score=float(scores[len(forced) :].sum(dtype="float64")),
+                tokens=tuple(ids[len(forced) :]),
+                token_scores=tuple(scores[len(forced) :].tolist()),
+            )
             for ids, scores in zip(target_ids, found, strict=True)
         ]
 
@@ -234,18 +250,21 @@ class Translator:
             results[number] = best_first(whole)
         return results
 
+    def _speaking(self, wanted: Asked) -> Tokenizer:
+        """The tokenizer for the languages and the source prefix that a call asks for."""
+        return self.tokenizer.tagged(wanted.tags).with_source_prefix(wanted.text.source_prefix)
+
     def _parts(self, texts: Sequence[str], wanted: Asked) -> list[Part]:
-        tokenizer = self.tokenizer.with_source_prefix(wanted.text.source_prefix)
-        return make_parts(texts, tokenizer, longest=self.longest, long=wanted.text.long)
+        return make_parts(texts, self._speaking(wanted), longest=self.longest, long=wanted.text.long)
 
     def _prefix(self, part: Part, prefixes: Sequence[str] | None, wanted: Asked) -> Prefix:
         """What the output of a part has to begin with; only the first part of a text has such a prefix."""
         if prefixes is None or part.place > 0:
             return ()
         prefix = tuple(self.tokenizer.encode_prefix(prefixes[part.number]))
-        forced = wanted.generation.forced_bos_token_id
-        if prefix and forced is not None and prefix[0] != forced:
-            prefix = (forced, *prefix)  # the search forces a first token only where there is no prefix
+        forced = _forced(wanted)
+        if prefix and prefix[: len(forced)] != forced:
+            prefix = (*forced, *prefix)  # the search forces a first token only where there is no prefix
         if len(prefix) >= self.longest:
             raise UsageError(f"a prefix of {len(prefix)} tokens leaves no room: the model makes at most {self.longest}")
         return prefix
@@ -270,7 +289,7 @@ class Translator:
         ]
         if not wanted.text.attention:
             return ranked
-        return self._reader.with_attention(parts, ranked, wanted.text, self._workers)
+        return self._reader.with_attention(parts, ranked, wanted, self._speaking(wanted), self._workers)
 
     def _grow(self, text: str, wanted: Asked, prefix: str, hook: Hook | None) -> Grown:
         parts = self._parts([text], wanted)
@@ -298,8 +317,14 @@ class Translator:
         """Loaded when it is first wanted, once."""
         with self._lock:
             if self._loaded_reader is None:
-                self._loaded_reader = TargetReader(self.bundle, self.engine, self.tokenizer)
+                vocabulary = self.tokenizer.target.get_piece_size()
+                self._loaded_reader = TargetReader(self.bundle, self.engine, vocabulary=vocabulary)
             return self._loaded_reader
+
+
+def _forced(wanted: Asked) -> Prefix:
+    first = wanted.generation.forced_bos_token_id
+    return () if first is None else (first,)
 
 
 def _check_texts(name: str, texts: Any, *, first: int = 0) -> None:

@@ -7,7 +7,9 @@ from pathlib import Path
 from seq2edge.errors import CheckpointError, UsageError
 from seq2edge_export import checkpoint
 from seq2edge_export.checkpoint import Checkpoint
-from seq2edge_export.families import ctranslate2, recipe, t5
+from seq2edge_export.families import bart, ctranslate2, m2m100, marian, mbart, pegasus, recipe, t5
+from seq2edge_export.hugging_face.folder import model_type
+from seq2edge_export.hugging_face.hub import download, is_hub_name
 
 AUTO = "auto"
 
@@ -21,17 +23,23 @@ class Family:
 
 
 FAMILIES = {
+    "bart": Family(bart.recognises, bart.load_bart),
     "ctranslate2": Family(ctranslate2.recognises, ctranslate2.load_ctranslate2),
+    "m2m100": Family(m2m100.recognises, m2m100.load_m2m100),
+    "marian": Family(marian.recognises, marian.load_marian),
+    "mbart": Family(mbart.recognises, mbart.load_mbart),
+    "pegasus": Family(pegasus.recognises, pegasus.load_pegasus),
     "recipe": Family(recipe.recognises, recipe.load_recipe),
     "t5": Family(t5.recognises, t5.load_t5),
-    "seq2edge": Family(Path.is_dir, checkpoint.load_checkpoint),
+    "seq2edge": Family(lambda path: path.is_dir() and not model_type(path), checkpoint.load_checkpoint),
 }
 
 
 def load_checkpoint(path: Path, family: str = AUTO) -> Checkpoint:
-    """Read a checkpoint of a family, or of the one that its path looks like."""
+    """Read a checkpoint of a family, or of the one that its path looks like; a name on the Hub is downloaded."""
     if family != AUTO and family not in FAMILIES:
         raise UsageError(f"there is no family {family!r}; there are {', '.join(FAMILIES)}")
+    path = download(path.as_posix()) if is_hub_name(path) else path
     return FAMILIES[detect(path) if family == AUTO else family].load(path)
 
 
@@ -42,6 +50,11 @@ def detect(path: Path) -> str:
     for name, family in FAMILIES.items():
         if family.recognises(path):
             return name
+    if model_type(path):
+        raise CheckpointError(
+            f"{path} is a Hugging Face model of the type {model_type(path)!r}, which is no family; "
+            f"there are {', '.join(FAMILIES)}"
+        )
     raise CheckpointError(
         f"{path} is neither a checkpoint folder nor a recipe (.toml) nor an Argos package (.argosmodel); "
         f"for a PyTorch state dict, draft a recipe with  seq2edge recipe {path}"

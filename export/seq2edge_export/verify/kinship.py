@@ -29,6 +29,7 @@ def differing_settings(bundle: Bundle, original: Original) -> list[str]:
         "special ids": (manifest.tokens, original.tokens),
         "tokenizer settings": (manifest.tokenizer, original.tokenization),
         "search defaults": (manifest.generation, original.generation),
+        "languages": (manifest.languages, original.languages),
     }
     found = [f"the {what} are not the original's" for what, (ours, theirs) in pairs.items() if ours != theirs]
     hashes = {name: sha256_of(path) for name, path in original.tokenizer_files.items()}

@@ -22,6 +22,8 @@ PAIRS_AT_ONCE = 1024
 @click.option("-i", "--input", "source", type=click.Path(path_type=Path), help="Pairs; left out, standard input.")
 @click.option("-o", "--output", "target", type=click.Path(path_type=Path), help="File to write, once complete.")
 @click.option("--format", "form", type=Names(("text", "jsonl")), default="text", help="Scores alone, or all of it.")
+@click.option("--source-lang", default="", help="Language of the sources, for a model for many languages.")
+@click.option("--target-lang", default="", help="Language of the targets, for a model for many languages.")
 @click.option("--errors", type=Names(("strict", "replace")), default="strict", help="Input that is not UTF-8.")
 @click.option("--device", default="cpu", show_default=True, help="Where to compute: cpu or cuda.")
 @click.option("--threads", type=click.IntRange(min=1), help="CPU threads of a worker.")
@@ -31,6 +33,8 @@ def command(
     source: Path | None,
     target: Path | None,
     form: str,
+    source_lang: str,
+    target_lang: str,
     errors: Any,
     device: Any,
     threads: int | None,
@@ -48,18 +52,18 @@ def command(
     groups = in_groups(read_lines(source, errors=errors), PAIRS_AT_ONCE)
     translator = Translator(model, device=device, threads=threads, workers=workers)
     with translator, written_lines(target) as write:
-        for one in _scores(translator, groups):
+        for one in _scores(translator, groups, {"source_lang": source_lang, "target_lang": target_lang}):
             write(f"{one.score:.4f}" if form == "text" else json.dumps(asdict(one)))
 
 
-def _scores(translator: "Translator", groups: Iterable[list[str]]) -> Iterator["Score"]:
+def _scores(translator: "Translator", groups: Iterable[list[str]], languages: dict[str, str]) -> Iterator["Score"]:
     from seq2edge.errors import TextTooLongError
 
     done = 0
     for lines in groups:
         sources, targets = zip(*(_pair(number, line) for number, line in enumerate(lines, start=done + 1)), strict=True)
         try:
-            yield from translator.score(sources, targets)
+            yield from translator.score(sources, targets, **languages)
         except TextTooLongError as error:
             raise error.behind(done) from None
         done += len(lines)

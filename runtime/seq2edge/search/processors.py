@@ -11,6 +11,7 @@ import numpy as np
 
 from seq2edge.errors import WrongValueError
 from seq2edge.generation import GenerationOptions, as_ids
+from seq2edge.search.probability import log_softmax
 from seq2edge.search.step import Hook, Ids, Scores
 from seq2edge.search.top_k import top_k
 
@@ -28,7 +29,7 @@ class Rule(NamedTuple):
 
 
 class Processors:
-    """All that these options ask for: their rules, then the caller's hook, then the filters of sampling.
+    """All that these options ask for: their rules, the caller's hook, the filters of sampling, the sum of 1 again.
 
     ``numbers`` are the names that the hook knows the sentences by; 0, 1, ... unless given.
     """
@@ -44,6 +45,8 @@ class Processors:
         self.hook = hook
         self.numbers = None if numbers is None else np.asarray(numbers, dtype=np.int64)
         self.filters = _filters(options) if options.do_sample else []
+        if options.renormalize_logits:
+            self.filters.append(renormalize)
 
     def needed(self, length: int) -> bool:
         """Whether any of it applies to sequences of this length; where not, a search is faster."""
@@ -182,6 +185,11 @@ def suppress(ids: Sequence[int]) -> Processor:
         return scores
 
     return process
+
+
+def renormalize(tokens: Ids, scores: Scores) -> Scores:
+    """Make log-probabilities of the scores, so that what was forbidden goes to the others."""
+    return log_softmax(scores)
 
 
 def temperature(degree: float) -> Processor:

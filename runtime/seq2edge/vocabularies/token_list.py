@@ -13,12 +13,12 @@ from seq2edge.tokens import SpecialTokens
 
 
 class TokenList:
-    """Tokens and their ids; padding, start and end mark are neither read from a text nor written to one."""
+    """Tokens and their ids; padding, start, end and silent marks are neither read from a text nor written to one."""
 
-    def __init__(self, ids: dict[str, int], tokens: SpecialTokens) -> None:
+    def __init__(self, ids: dict[str, int], tokens: SpecialTokens, silent: tuple[int, ...] = ()) -> None:
         self.size = max(ids.values()) + 1
         self.unk = tokens.unk
-        marks = {tokens.pad, tokens.bos, tokens.eos}
+        marks = {tokens.pad, tokens.bos, tokens.eos, *silent}
         self.marks = {number: token for token, number in ids.items() if number in marks}
         self.ids = {token: number for token, number in ids.items() if number not in marks}
         self.tokens = {number: token for token, number in self.ids.items()}

@@ -1,0 +1,50 @@
+"""A ``tokenizer.json`` as the tokenizers library runs it, such as the byte-level BPE of BART; needs tokenizers."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from tokenizers import Encoding, Tokenizer
+
+from seq2edge.errors import DataError
+from seq2edge.tokens import SpecialTokens
+
+
+class TokenizerJson:
+    """A text is what the file says, all but what it would put around the text."""
+
+    def __init__(self, model: Tokenizer, tokens: SpecialTokens) -> None:
+        model.no_truncation()
+        model.no_padding()
+        self.model = model
+        self.odd = {tokens.unk}
+        self.size = max(model.get_vocab(with_added_tokens=True).values(), default=-1) + 1
+
+    def encode(self, texts: list[str]) -> list[list[int]]:
+        return [encoding.ids for encoding in self.model.encode_batch(texts, add_special_tokens=False)]
+
+    def decode(self, ids: list[int]) -> str:
+        return self.model.decode(ids, skip_special_tokens=True)
+
+    def spell(self, text: str) -> list[str]:
+        encoding = self._encoding(text)
+        return [text[start:end] or token for (start, end), token in zip(encoding.offsets, encoding.tokens, strict=True)]
+
+    def unknown_characters(self, text: str, ids: Sequence[int]) -> int:
+        places = zip(self._encoding(text).offsets, ids, strict=True)
+        return sum(len(text[start:end].strip()) for (start, end), number in places if number in self.odd)
+
+    def piece(self, number: int) -> str:
+        return self.model.id_to_token(number) or f"<{number}>"
+
+    def get_piece_size(self) -> int:
+        return self.size
+
+    def _encoding(self, text: str) -> Encoding:
+        return self.model.encode(text, add_special_tokens=False)
+
+
+def load_tokenizer_json(path: Path, tokens: SpecialTokens) -> TokenizerJson:
+    try:
+        return TokenizerJson(Tokenizer.from_file(str(path)), tokens)
+    except Exception as error:  # the library has no type of its own for what it raises
+        raise DataError(f"{path} is not a tokenizer.json that can be read ({error})") from None
