@@ -99,12 +99,12 @@ def test_half_a_character_is_an_error_that_says_where(both: Tokenizer, text: str
 
 
 def test_bytes_that_are_no_character_and_ids_without_a_piece_do_not_stop_decoding(both: Tokenizer) -> None:
-    half = both.target.piece_to_id("<0xE4>")
+    half = both.target.model.piece_to_id("<0xE4>")
     assert both.decode([[half], [0, 2, 3], [-1, 10_000], []]) == ["\ufffd", "", "", ""]
 
 
 def test_special_ids_are_those_of_the_config(both: Tokenizer) -> None:
-    model, tokens = both.target, training.TOKENS
+    model, tokens = both.target.model, training.TOKENS
     assert SpecialTokens(pad=model.pad_id(), unk=model.unk_id(), bos=model.bos_id(), eos=model.eos_id()) == tokens
     assert both.encode(["a dog"])[0][-1] == tokens.eos
 
@@ -112,7 +112,7 @@ def test_special_ids_are_those_of_the_config(both: Tokenizer) -> None:
 def test_other_special_ids_work_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(training, "TOKENS", SpecialTokens(pad=3, unk=0, bos=1, eos=2))
     made = training.load_tokenizer(training.train_tokenizer(PAIRS, TokenizerSettings(vocabulary=305), seed=1))
-    assert (made.target.pad_id(), made.target.bos_id()) == (3, 1)
+    assert (made.target.model.pad_id(), made.target.model.bos_id()) == (3, 1)
     assert made.encode(["a dog"])[0][-1] == 2
     assert round_trip(made, "a dog 狗") == "a dog 狗"
 
