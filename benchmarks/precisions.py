@@ -35,6 +35,7 @@ RESULTS = ROOT / "benchmarks" / "results" / "precisions.jsonl"
 PICTURE = ROOT / "docs" / "quantization.png"
 CALIBRATION_SENTENCES = 256
 TIMED = {"greedy, batch 1": (1, 1), "greedy, batch 16": (1, 16), "beam 4, batch 16": (4, 16)}  # beams, batch size
+LABELS = {"CTranslate2 float32": (12, 11), "CTranslate2 int8": (15, -3), "seq2edge int8": (9, -17)}  # points
 TIMED_SENTENCES = 32
 AGREEMENT_SENTENCES = 64
 ROUNDS = 3
@@ -205,22 +206,23 @@ def draw(rows: list[dict[str, object]]) -> None:
     models = list(dict.fromkeys(str(one["model"]) for one in rows))
     figure = Figure(figsize=(5.5 * len(models), 4), layout="constrained")
     FigureCanvasAgg(figure)
-    for place, model in enumerate(models, start=1):
-        axes = figure.add_subplot(1, len(models), place)
+    for number, model in enumerate(models, start=1):
+        axes = figure.add_subplot(1, len(models), number)
         of_model = [one for one in rows if one["model"] == model]
         speeds = [1 / one["milliseconds"]["greedy, batch 16"] for one in of_model]  # type: ignore[index]
         for one, speed in zip(of_model, speeds, strict=True):
             colour = "tab:orange" if str(one["system"]).startswith("CTranslate2") else "tab:blue"
             axes.scatter(one["megabytes"], one["bleu"], s=60 + 240 * speed / max(speeds), color=colour, alpha=0.7)
-            axes.annotate(
-                str(one["system"]),
-                (one["megabytes"], one["bleu"]),
-                fontsize=8,
-                textcoords="offset points",
-                xytext=(8, 6),
-            )
-        axes.set(title=model, xlabel="megabytes", ylabel="BLEU, beam 4", xlim=(0, None))
-        axes.margins(x=0.25, y=0.3)
+            offset = LABELS.get(str(one["system"]), (9, 5))
+            place = one["megabytes"], one["bleu"]
+            axes.annotate(str(one["system"]), place, fontsize=8, textcoords="offset points", xytext=offset)
+        axes.set(
+            title=model,
+            xlabel="megabytes",
+            ylabel="BLEU, beam 4",
+            xlim=(0, 1.35 * max(one["megabytes"] for one in of_model)),
+        )
+        axes.margins(y=0.3)
         axes.grid(alpha=0.3)
     figure.suptitle("Size and quality; the larger the dot, the faster (greedy, batch 16)", fontsize=10)
     figure.savefig(PICTURE, dpi=130)
