@@ -8,7 +8,9 @@ seq2edge export models/en-de "$out/fp32" --force
 echo
 echo "2. make it smaller"
 for precision in fp16 int8 int4; do
-    seq2edge quantize "$out/fp32" "$out/$precision" --precision $precision $dev --force
+    calibrate=""
+    test $precision = int4 && calibrate="--calibrate models/en-de/calibration.en"
+    seq2edge quantize "$out/fp32" "$out/$precision" --precision $precision $dev $calibrate --force
 done
 echo
 echo "3. translate with 4 bits"
