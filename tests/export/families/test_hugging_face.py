@@ -244,5 +244,5 @@ def test_outputs_are_worth_a_comparison(folders: Any) -> None:
     for name in FOLDERS:
         _, model, tokenizer = folders(name)
         found = generate(model, tokenizer(TEXTS, padding=True, return_tensors="pt"), num_beams=3, **LIVELY).sequences
-        assert len(found.unique(dim=0)) >= (4 if name == "marian-separate" else 8), name  # it reads English alone
+        assert len(found.unique(dim=0)) >= (4 if name == "marian-separate" else 7), name  # it reads English alone
         assert len(found.unique()) >= 12, name
