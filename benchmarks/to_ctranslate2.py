@@ -34,6 +34,7 @@ def main(checkpoint: Path, folder: Path, quantization: str | None) -> None:
     spec = convert(model)
     vocabulary = original.tokenizer().source
     pieces = [vocabulary.piece(number) for number in range(vocabulary.get_piece_size())]
+    pieces += [f"<unused {number}>" for number in range(len(pieces), model.shape.target_vocabulary)]
     spec.register_source_vocabulary(pieces)
     spec.register_target_vocabulary(pieces)
     spec.config.add_source_eos = True
