@@ -64,7 +64,7 @@ def write_bundle(
     check_target(target, force=force)
     original.check()
     with new_folder(target) as folder:
-        _write_graphs(original.graphs, folder, dialect, say)
+        _write_graphs(original.graphs.traced or original.graphs, folder, dialect, say)
         for name, file in original.tokenizer_files.items():
             shutil.copyfile(file, folder / name)
         made = Bundle(folder, _manifest(original, dialect, describe_files(folder)))

@@ -46,3 +46,25 @@ def attention(
         shape=queries.shape,
         version=1,
     )
+
+
+def buffered_attention(
+    queries: Tensor, keys: Tensor, values: Tensor, past_keys: Tensor, past_values: Tensor, length: Tensor, *, heads: int
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Causal attention of scaled queries (R, T, D) over the first tokens of buffers (R, H, L, d) and their own.
+
+    The operator writes the new keys and values behind the ``length`` (1,) tokens that are there. Where the runtime
+    binds one buffer to input and output, nothing else of it is touched.
+    """
+    rows, new = queries.shape[:2]
+    last = (length + (new - 1)).to(torch.int32).expand(rows)  # (R,): the place of the newest token
+    total = (length + new).to(torch.int32)  # (1,)
+    given = torch.onnx.ops.symbolic_multi_out(
+        f"{DOMAIN}::GroupQueryAttention",
+        [queries, keys, values, past_keys, past_values, last, total],
+        attrs={"num_heads": heads, "kv_num_heads": heads, "scale": 1.0},
+        dtypes=(queries.dtype, past_keys.dtype, past_values.dtype),
+        shapes=(queries.shape, past_keys.shape, past_values.shape),
+        version=1,
+    )
+    return given[0], given[1], given[2]

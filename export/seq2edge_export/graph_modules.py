@@ -1,12 +1,14 @@
 """The modules that become the graphs, and what their states look like; needs torch."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor, nn
 
 from seq2edge import names
+from seq2edge.architecture import Architecture
+from seq2edge_export.fold import folded
 from seq2edge_export.model import Decoded, KeysValues, Transformer
 
 Axes = tuple[str | int, ...]  # a name where the size changes from call to call
@@ -35,6 +37,12 @@ class GraphModules:
 
     The watched decoder gives behind these the logits of every new position (B, K, T, V) and the cross-attention weights
     (B, L, H, K * T, S). It is traced in the decoder's place and split, so that scoring costs no second trace.
+
+    The buffered one is traced instead where onnxruntime's fused operators may be used: its cache has room for tokens to
+    come, is filled in place and never moved by the graph. In the place of ``rows`` it takes the ``length`` (1,) of the
+    past and which rows are ``wanted`` (W,): the logits (W, V) are of these alone, in this order.
+
+    ``traced`` is the same model with less to compute, of which the graphs are made; left out, it is this one.
     """
 
     encoder: nn.Module
@@ -42,6 +50,8 @@ class GraphModules:
     cross: tuple[State, ...]
     past: tuple[State, ...]
     watched: nn.Module | None = None  # None: a module of its own kind, which shows no attention
+    buffered: nn.Module | None = None  # None: its cache only grows
+    traced: "GraphModules | None" = None
 
     @property
     def outputs(self) -> dict[str, list[str]]:
@@ -100,14 +110,46 @@ class WatchedTransformerDecoder(TransformerDecoder):
     ) -> list[Tensor]:
         watch: list[Tensor] = []  # (B, H, K * T, S) a layer
         decoded = self._decode(target, rows, source_mask, cross, past, watch=watch)
-        positions = decoded.states.flatten(0, 1)  # (R * T, D): of two axes, so that the output weight has one layout
-        all_logits = self.model.output(positions).unflatten(0, target.shape)  # (B, K, T, V)
-        last = self._last(target, decoded)  # after the others: values are named by the last call of a module
-        return [*last, all_logits, torch.stack(watch, dim=1)]
+        watched = _watched(self.model, target, decoded, watch)
+        return [*self._last(target, decoded), *watched]  # in this order: values are named by the last call of a module
+
+
+class BufferedTransformerDecoder(nn.Module):
+    """The same with a cache in buffers, of whose rows each is continued by the same row."""
+
+    def __init__(self, model: Transformer) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(
+        self,
+        target: Tensor,
+        length: Tensor,
+        wanted: Tensor,
+        source_mask: Tensor,
+        cross: list[Tensor],
+        past: list[Tensor],
+    ) -> list[Tensor]:
+        watch: list[Tensor] = []  # (B, H, K * T, S) a layer
+        new = target.flatten(0, 1)  # (R, T)
+        decoded = self.model.decode(new, _paired(cross), source_mask, _paired(past), length=length, watch=watch)
+        watched = _watched(self.model, target, decoded, watch)
+        last = decoded.states[:, -1].index_select(0, wanted)  # (W, D)
+        return [self.model.output(last), *_flat(decoded.present), *watched]
+
+
+def _watched(model: Transformer, target: Tensor, decoded: Decoded, watch: list[Tensor]) -> list[Tensor]:
+    positions = decoded.states.flatten(0, 1)  # (R * T, D): of two axes, so that the output weight has one layout
+    all_logits = model.output(positions).unflatten(0, target.shape)  # (B, K, T, V)
+    return [all_logits, torch.stack(watch, dim=1)]
 
 
 def transformer_graphs(model: Transformer) -> GraphModules:
     """The graphs of our own Transformer: keys and values of every decoder layer."""
+    return replace(_graphs(model), traced=_graphs(folded(model)))
+
+
+def _graphs(model: Transformer) -> GraphModules:
     shape = model.shape
     cross: Axes = (names.BATCH, shape.heads, names.SOURCE_LENGTH, shape.head_width)
     past: Axes = (names.PAST_ROWS, shape.heads, names.PAST_LENGTH, shape.head_width)
@@ -117,7 +159,13 @@ def transformer_graphs(model: Transformer) -> GraphModules:
         tuple(State(name, cross) for name in names.cross(shape.decoder_layers)),
         tuple(State(name, past) for name in names.past(shape.decoder_layers)),
         WatchedTransformerDecoder(model),
+        BufferedTransformerDecoder(model) if _fits_buffers(shape) else None,
     )
+
+
+def _fits_buffers(shape: Architecture) -> bool:
+    """Whether onnxruntime's operator can do it: it has no bias for distances, and wants heads of eights."""
+    return shape.positions != "relative" and shape.head_width % 8 == 0
 
 
 def _flat(layers: list[KeysValues]) -> list[Tensor]:

@@ -7,6 +7,7 @@ vocabulary.
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple, cast
 
@@ -68,7 +69,7 @@ class Attention(nn.Module):
 
         ``bias`` (1, H, T, S) is added to the scores.
         """
-        queries = self.query(states) * self.scale  # (B, T, H * d)
+        queries = self._queries(states)  # (B, T, H * d)
         if fused.wanted():
             if watch is not None:  # beside the operator, which on a CPU shows its scores but not its weights
                 watch.append(self._weights(queries, seen.keys, mask, bias))
@@ -78,6 +79,18 @@ class Attention(nn.Module):
             watch.append(weights)
         mixed = (weights @ seen.values).transpose(1, 2).flatten(2)  # (B, T, H * d)
         return self.output(mixed)
+
+    def into_buffer(self, states: Tensor, past: KeysValues, length: Tensor) -> tuple[Tensor, KeysValues]:
+        """The same for tokens that come behind the first ``length`` of a buffer (R, H, L, d), written into it."""
+        queries = self._queries(states)  # (R, T, H * d)
+        mixed, keys, values = fused.buffered_attention(
+            queries, self.key(states), self.value(states), past.keys, past.values, length, heads=self.heads
+        )
+        return self.output(mixed), KeysValues(keys, values)
+
+    def _queries(self, states: Tensor) -> Tensor:
+        queries = self.query(states)
+        return queries if self.scale == 1 else queries * self.scale
 
     def _weights(self, queries: Tensor, keys: Tensor, mask: Tensor, bias: Tensor | None) -> Tensor:
         scores = self._split(queries) @ keys.transpose(2, 3)  # (B, H, T, S)
@@ -155,6 +168,31 @@ class EncoderLayer(nn.Module):
         return self.feed_forward_residual.leave(states, self.feed_forward(inside))
 
 
+@dataclass(frozen=True)
+class Appending:
+    """Self-attention over a cache that grows with every call: the past and the new tokens behind it."""
+
+    mask: Tensor  # (T, P + T)
+    bias: Tensor | None  # (1, H, T, P + T)
+
+    def __call__(self, attention: Attention, states: Tensor, past: KeysValues) -> tuple[Tensor, KeysValues]:
+        present = _append(past, attention.keys_values(states))
+        return attention(states, present, self.mask, bias=self.bias), present
+
+
+@dataclass(frozen=True)
+class Buffering:
+    """Self-attention over a buffer with room for tokens to come, which onnxruntime fills in place."""
+
+    length: Tensor  # (1,): of the past in it
+
+    def __call__(self, attention: Attention, states: Tensor, past: KeysValues) -> tuple[Tensor, KeysValues]:
+        return attention.into_buffer(states, past, self.length)
+
+
+LookBack = Appending | Buffering
+
+
 class DecoderLayer(nn.Module):
     def __init__(self, shape: Architecture, dropout: float) -> None:
         super().__init__()
@@ -169,15 +207,13 @@ class DecoderLayer(nn.Module):
         self,
         states: Tensor,
         past: KeysValues,
-        causal_mask: Tensor,
-        bias: Tensor | None,
+        look_back: "LookBack",
         source: KeysValues,
         source_mask: Tensor,
         watch: list[Tensor] | None,
     ) -> tuple[Tensor, KeysValues]:
         inside = self.attention_residual.enter(states)
-        present = _append(past, self.attention.keys_values(inside))
-        update = self.attention(inside, present, causal_mask, bias=bias)
+        update, present = look_back(self.attention, inside, past)
         states = self.attention_residual.leave(states, update)  # (R, T, D)
 
         inside = self.cross_residual.enter(states)
@@ -210,13 +246,13 @@ class Embedding(nn.Module):
             table = sinusoids(shape) if shape.positions.startswith("sinusoidal") else None
             self.register_buffer("positions", table, persistent=False)
 
-    def forward(self, ids: Tensor, start: int) -> Tensor:  # (B, T)
+    def forward(self, ids: Tensor, start: int | Tensor) -> Tensor:  # (B, T)
         states = self.tokens(ids) * self.scale  # (B, T, D)
+        places = start + torch.arange(ids.shape[1], device=ids.device)  # (T,)
         if self.zero_start:
-            places = torch.arange(start, start + ids.shape[1], device=ids.device)
             states = states * (places > 0)[:, None]  # (T, 1)
         if self.positions is not None:
-            states = states + self.positions[start : start + ids.shape[1]]  # (T, D)
+            states = states + self.positions[places]  # (T, D)
         return self.dropout(self.norm(states))
 
 
@@ -277,22 +313,24 @@ class Transformer(nn.Module):
         source_mask: Tensor,
         past: list[KeysValues] | None = None,
         *,
+        length: Tensor | None = None,
         watch: list[Tensor] | None = None,
     ) -> Decoded:
         """Continue targets of any length (R, T) from a past of any length, empty included.
+
+        With ``length`` (1,), the past is a buffer of which so many tokens count; only a traced graph has such.
 
         The rows are ordered by sentence: with beams, each sentence of ``source`` has the same number of them, and they
         share its keys and values by counting as more queries. ``watch`` collects the cross-attention weights of every
         layer (B, H, R / B * T, S): where each target token looked.
         """
         past = past or self.empty_past(target.shape[0])
-        length = past[0].keys.shape[2]
-        states = self.target_embedding(target, start=length)  # (R, T, D)
-        causal = causal_mask(past=length, new=target.shape[1], device=target.device)
-        bias = self.decoder_bias(length, target.shape[1]) if self.decoder_bias is not None else None
+        before = past[0].keys.shape[2]
+        states = self.target_embedding(target, start=before if length is None else length)  # (R, T, D)
+        look_back = self._appending(before, target) if length is None else Buffering(length)
         present = []
         for layer, layer_past, layer_source in zip(self.decoder, past, source, strict=True):
-            states, kept = layer(states, layer_past, causal, bias, layer_source, attend_to(source_mask), watch)
+            states, kept = layer(states, layer_past, look_back, layer_source, attend_to(source_mask), watch)
             present.append(kept)
         states = self.decoder_norm(states)
         return Decoded(states if self.shape.output_scale == 1 else states * self.shape.output_scale, present)
@@ -305,6 +343,11 @@ class Transformer(nn.Module):
     def log_probabilities(self, source: Tensor, source_mask: Tensor, target: Tensor) -> Tensor:
         """How likely each token is to come next; search and loss take their own from the logits."""
         return self(source, source_mask, target).log_softmax(dim=-1)  # (B, T, V)
+
+    def _appending(self, past: int, target: Tensor) -> Appending:
+        new = target.shape[1]
+        bias = self.decoder_bias(past, new) if self.decoder_bias is not None else None
+        return Appending(causal_mask(past=past, new=new, device=target.device), bias)
 
     def empty_past(self, batch: int) -> list[KeysValues]:
         weight = self.output.weight

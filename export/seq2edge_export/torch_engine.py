@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from seq2edge import names
-from seq2edge.onnx_engine import pad_sources
+from seq2edge.encoding import pad_sources
 from seq2edge.search import Ids, Scores
 from seq2edge_export.graph_modules import GraphModules
 
@@ -30,7 +30,7 @@ class TorchStep:
 
     def __init__(self, graphs: GraphModules, source: Tensor, source_mask: Tensor) -> None:
         self.decoder = graphs.decoder
-        self.cross_names = [state.name for state in graphs.cross]
+        self.graphs, self.source = graphs, source
         self.source_mask = source_mask
         with torch.inference_mode():
             self.cross: list[Tensor] = graphs.encoder(source, source_mask)
@@ -40,8 +40,11 @@ class TorchStep:
 
     @property
     def cross_states(self) -> dict[str, NDArray[Any]]:
-        """What the encoder has handed over."""
-        return {name: states.cpu().numpy() for name, states in zip(self.cross_names, self.cross, strict=True)}
+        """What the encoder graph should hand over before the first call: that of the model that was traced."""
+        traced = self.graphs.traced
+        with torch.inference_mode():
+            cross = self.cross if traced is None else traced.encoder(self.source, self.source_mask)
+        return {state.name: states.cpu().numpy() for state, states in zip(self.graphs.cross, cross, strict=True)}
 
     @torch.inference_mode()
     def __call__(self, tokens: Ids, rows: Ids) -> Scores:  # (B, K, T), (B, K) -> (B, K, V)

@@ -22,6 +22,8 @@ SOURCE = State(names.SOURCE, (names.BATCH, names.SOURCE_LENGTH), torch.int64)
 SOURCE_MASK = State(names.SOURCE_MASK, (names.BATCH, names.SOURCE_LENGTH), torch.bool)
 TARGET = State(names.TARGET, (names.BATCH, names.ROWS_PER_SENTENCE, names.NEW_LENGTH), torch.int64)
 ROWS = State(names.ROWS, (names.BATCH, names.ROWS_PER_SENTENCE), torch.int64)
+LENGTH = State(names.LENGTH, (1,), torch.int64)
+WANTED = State(names.WANTED, (names.WANTED_ROWS,), torch.int64)
 # Sizes to trace with: all different and above 1, so that no two axes look alike and none looks constant.
 EXAMPLE = {
     names.BATCH: 2,
@@ -30,6 +32,7 @@ EXAMPLE = {
     names.SOURCE_LENGTH: 5,
     names.PAST_ROWS: 7,
     names.PAST_LENGTH: 8,
+    names.WANTED_ROWS: 9,
 }
 
 
@@ -47,10 +50,11 @@ def trace_encoder(graphs: GraphModules, dialect: Dialect) -> ir.Model:
 
 def trace_decoder(graphs: GraphModules, dialect: Dialect) -> ir.Model:
     """The decoder with all that any graph wants of it; its parts are taken from it afterwards."""
-    inputs = (TARGET, ROWS, SOURCE_MASK)
+    buffered = graphs.buffered if dialect == "ort" else None
+    inputs = (TARGET, ROWS, SOURCE_MASK) if buffered is None else (TARGET, LENGTH, WANTED, SOURCE_MASK)
     states = (graphs.cross, graphs.past)
     return _export(
-        graphs.watched or graphs.decoder,
+        buffered or graphs.watched or graphs.decoder,
         dialect,
         (*(state.zeros(EXAMPLE) for state in inputs), *([s.zeros(EXAMPLE) for s in group] for group in states)),
         inputs=[state.name for state in (*inputs, *graphs.cross, *graphs.past)],

@@ -5,12 +5,14 @@ SCORER = "scorer.onnx"  # the decoder again, with the logits of all positions an
 
 SOURCE, SOURCE_MASK = "source", "source_mask"
 TARGET, ROWS, LOGITS = "target", "rows", "logits"
+LENGTH, WANTED = "length", "wanted"  # in the place of rows, where the cache is in buffers
 ALL_LOGITS, ATTENTION = "all_logits", "attention"
 
 # Axes whose size changes from call to call.
 BATCH, SOURCE_LENGTH = "batch", "source_length"
 ROWS_PER_SENTENCE, NEW_LENGTH = "rows_per_sentence", "new_length"
 PAST_ROWS, PAST_LENGTH = "past_rows", "past_length"
+WANTED_ROWS = "wanted_rows"
 
 _CROSS, _PAST, _PRESENT = "cross", "past", "present"
 
@@ -33,6 +35,11 @@ def numbered_cross(count: int) -> list[str]:
 def numbered_past(count: int) -> list[str]:
     """States that a module of its own kind hands from one decoder call to the next."""
     return [f"{_PAST}.{number}" for number in range(count)]
+
+
+def is_cross(name: str) -> bool:
+    """Whether a decoder input comes from the encoder."""
+    return name.startswith(_CROSS)
 
 
 def is_past(name: str) -> bool:

@@ -8,7 +8,9 @@ import numpy as np
 
 from seq2edge import names
 from seq2edge.bundle import Bundle
-from seq2edge.onnx_engine import OnnxEngine, empty_past, encode
+from seq2edge.encoding import encode
+from seq2edge.first_call import first_call
+from seq2edge.onnx_engine import OnnxEngine
 from seq2edge.search import Ids, Scores
 from seq2edge.search.probability import chosen_log_probabilities
 from seq2edge.sessions import open_session, run
@@ -75,10 +77,8 @@ class Scorer:
     ) -> list[Scores]:
         """Of the logits (B, 1, T, V) and the cross-attention (B, L, H, T, S) of all positions, what is wanted."""
         inputs = shifted(targets, start=start, pad=self.pad)  # (B, T)
-        rows = np.arange(len(sources))[:, None]
-        past = empty_past(self.scorer, rows=len(sources))
         read = encode(self.encoder, [list(source) for source in sources], pad=self.pad)
-        return run(self.scorer, {names.TARGET: inputs[:, None], names.ROWS: rows, **read, **past}, wanted)
+        return run(self.scorer, {**first_call(self.scorer, inputs), **read}, wanted)
 
 
 def _chosen(logits: Scores, target: Sequence[int]) -> Scores:  # (1, T, V) -> (T,)

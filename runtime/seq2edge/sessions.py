@@ -9,7 +9,7 @@ Device = Literal["cpu", "cuda"]
 PROVIDERS: dict[str, str] = {"cpu": "CPUExecutionProvider", "cuda": "CUDAExecutionProvider"}
 
 if TYPE_CHECKING:
-    from onnxruntime import InferenceSession
+    from onnxruntime import InferenceSession, IOBinding
 
 
 def run(session: "InferenceSession", feed: dict[str, Any], wanted: list[str] | None = None) -> list[Any]:
@@ -19,6 +19,14 @@ def run(session: "InferenceSession", feed: dict[str, Any], wanted: list[str] | N
     except Exception as error:  # onnxruntime's errors have no common class
         raise BundleError(f"onnxruntime could not run the graph ({_first_line(error)})") from None
     return outputs
+
+
+def run_bound(session: "InferenceSession", binding: "IOBinding") -> None:
+    """The same with inputs and outputs that are bound to memory."""
+    try:
+        session.run_with_iobinding(binding)
+    except Exception as error:  # onnxruntime's errors have no common class
+        raise BundleError(f"onnxruntime could not run the graph ({_first_line(error)})") from None
 
 
 def open_session(path: Path, *, threads: int, device: Device = "cpu") -> "InferenceSession":

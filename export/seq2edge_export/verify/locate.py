@@ -13,6 +13,8 @@ from numpy.typing import NDArray
 
 from seq2edge import names
 from seq2edge.bundle import Bundle
+from seq2edge.encoding import encode
+from seq2edge.first_call import first_call
 from seq2edge.onnx_engine import OnnxEngine
 from seq2edge.sessions import open_session
 from seq2edge_export.graph_modules import GraphModules
@@ -44,6 +46,7 @@ def first_difference(
 ) -> tuple[str, float] | None:
     """Run one sentence through both with a forced prefix; give the first layer that differs by more than a limit."""
     pad = bundle.manifest.tokens.pad
+    graphs = graphs.traced or graphs
     with _watched(graphs) as theirs:
         TorchEngine(graphs, pad=pad).start([source])(np.array([[prefix]]), np.array([[0]]))
     ours = _inner(bundle, source, prefix, theirs.keys())
@@ -58,9 +61,10 @@ def first_difference(
 
 def _inner(bundle: Bundle, source: list[int], prefix: list[int], modules: Collection[str]) -> Values:
     """What both graphs give at the end of every module, in the order of computation."""
-    step = OnnxEngine(bundle, threads=1).start([source])
-    encoder_feed = {names.SOURCE: np.array([source]), names.SOURCE_MASK: step.source[names.SOURCE_MASK]}
-    decoder_feed = {names.TARGET: np.array([[prefix]]), names.ROWS: np.array([[0]]), **step.source, **step.past}
+    engine = OnnxEngine(bundle, threads=1)
+    read = encode(engine.encoder, [source], pad=engine.pad)
+    encoder_feed = {names.SOURCE: np.array([source]), names.SOURCE_MASK: read[names.SOURCE_MASK]}
+    decoder_feed = {**first_call(engine.decoder, np.array([prefix])), **read}
     encoded = _run(bundle, names.ENCODER, encoder_feed, modules)
     return encoded | _run(bundle, names.DECODER, decoder_feed, modules)
 

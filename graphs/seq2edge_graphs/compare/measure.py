@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from seq2edge import names
 from seq2edge.batching import group
 from seq2edge.decoding import decode
+from seq2edge.encoding import pad_sources
 from seq2edge.forcing import forced_logits
 from seq2edge.generation import GenerationOptions
 from seq2edge.onnx_engine import OnnxEngine
@@ -71,7 +72,7 @@ class Comparison:
 
     def _cross_difference(self, sources: list[list[int]]) -> float:
         ours, theirs = self.ours.start(sources), self.theirs.start(sources).cross_states
-        mask = ours.source[names.SOURCE_MASK].astype(np.bool_)
+        _, mask = pad_sources(sources, self.ours.pad)
         return max(
             float(np.abs((states - theirs[name]) * _real(mask, self.ours.cross_axes[name])).max())
             for name, states in ours.cross_states.items()

@@ -15,6 +15,7 @@ from fnmatch import fnmatchcase
 
 import numpy as np
 import onnx_ir as ir
+from onnx_ir.passes.common import RemoveUnusedNodesPass
 
 from seq2edge.bundle import Dialect, Precision
 from seq2edge.errors import UsageError
@@ -64,6 +65,7 @@ def quantize(graphs: Collection[ir.Model], plan: Plan, *, dialect: Dialect, gram
                     int4(part, grams.get(part.name))
                 case "int8" | "int4":
                     _shrink_table(model.graph, part)
+        RemoveUnusedNodesPass()(model)  # such as a ReLU that rounding does on the way
         forget_what_is_inferred(model.graph)
 
 

@@ -5,11 +5,13 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from seq2edge.generation import GenerationOptions
+from seq2edge.search.ends import is_end
 from seq2edge.search.forbidden import check_allowed
 from seq2edge.search.hypothesis import Hypothesis
+from seq2edge.search.probability import chosen_log_probabilities
 from seq2edge.search.processors import Processors
 from seq2edge.search.step import Hook, Ids, Scores, Step
-from seq2edge.search.walk import Made, collect, walk
+from seq2edge.search.walk import Made, collect
 
 
 def greedy(
@@ -33,11 +35,30 @@ def greedy_steps(
     numbers: Sequence[int] | None = None,
     hook: Hook | None = None,
 ) -> Iterator[Made]:
-    """The same, token by token as they are made."""
-    return walk(step, prefixes, _likeliest, Processors(options, prefixes.shape[1], hook, numbers), options)
+    """The same, token by token as they are made; a sentence leaves the batch when it has ended."""
+    processors = Processors(options, prefixes.shape[1], hook, numbers)
+    sentences = np.arange(len(prefixes), dtype=np.int64)  # (B,): those that go on
+    rows, tokens, sequences = sentences, prefixes, prefixes  # (B,), (B, T), (B, length)
+    for _ in range(prefixes.shape[1], options.longest(prefixes.shape[1])):
+        logits = step(tokens[:, None], rows[:, None])[:, 0]  # (B, V)
+        chosen = _likeliest(logits, sentences, sequences, processors)  # (B,)
+        ended = is_end(chosen, options.eos_ids)
+        yield Made(sentences, chosen, chosen_log_probabilities(logits, chosen), ended)
+        tokens = chosen[:, None]
+        sequences = np.concatenate([sequences, tokens], axis=1) if processors else sequences
+        rows = np.arange(len(sentences))
+        if ended.any():
+            rows = np.flatnonzero(~ended)
+            sentences, tokens, sequences = sentences[rows], tokens[rows], sequences[rows]
+        if not len(rows):
+            break
 
 
-def _likeliest(scores: Scores, outputs: Ids) -> Ids:  # (R, V) -> (R,)
+def _likeliest(logits: Scores, sentences: Ids, sequences: Ids, processors: Processors) -> Ids:  # (B, V) -> (B,)
+    if not processors.needed(sequences.shape[1]):
+        plain: Ids = logits.argmax(axis=1)
+        return plain
+    scores = processors(sentences, sequences, logits.copy())
     chosen: Ids = scores.argmax(axis=1)
     check_allowed(scores[np.arange(len(chosen)), chosen])
     return chosen

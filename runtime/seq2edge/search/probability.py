@@ -5,8 +5,10 @@ import numpy as np
 from seq2edge.errors import NotANumberError
 from seq2edge.search.step import Ids, Scores
 
+NUMBERS_AT_ONCE = 1 << 17  # what stays in the cache of a CPU between two passes
 
-def log_softmax(logits: Scores) -> Scores:  # (..., V)
+
+def log_softmax(logits: Scores) -> Scores:  # (R, V)
     peak, log_total = normaliser(logits)
     return (logits - peak) - log_total
 
@@ -14,14 +16,22 @@ def log_softmax(logits: Scores) -> Scores:  # (..., V)
 def chosen_log_probabilities(logits: Scores, tokens: Ids) -> Scores:  # (R, V), (R,)
     """The log-softmax of one token in each row."""
     peak, log_total = normaliser(logits)
-    chosen = np.take_along_axis(logits, tokens[:, None], axis=1)  # (R, 1)
-    return ((chosen - peak) - log_total)[:, 0]
+    chosen = logits[np.arange(len(tokens)), tokens]
+    return (chosen - peak[:, 0]) - log_total[:, 0]
 
 
-def normaliser(logits: Scores) -> tuple[Scores, Scores]:  # (..., V)
+def normaliser(logits: Scores) -> tuple[Scores, Scores]:  # (R, V) -> (R, 1) each
     """The two numbers to subtract from a logit, one after the other: their sum would lose digits."""
-    peak = logits.max(axis=-1, keepdims=True)  # (..., 1)
+    peak = logits.max(axis=-1, keepdims=True)  # (R, 1)
     if np.isnan(peak).any():
         raise NotANumberError("the decoder gave scores that are not numbers (NaN): try a higher precision")
-    log_total: Scores = np.log(np.exp(logits - peak).sum(axis=-1, keepdims=True))
-    return peak, log_total
+    rows, size = logits.shape
+    total = np.empty((rows, 1), np.float32)
+    at_once = max(1, NUMBERS_AT_ONCE // size)
+    work = np.empty((min(rows, at_once), size), np.float32)
+    for first in range(0, rows, at_once):
+        some = slice(first, min(first + at_once, rows))
+        part = work[: some.stop - first]
+        np.subtract(logits[some], peak[some], out=part)
+        np.exp(part, out=part).sum(axis=-1, keepdims=True, out=total[some])
+    return peak, np.log(total, out=total)

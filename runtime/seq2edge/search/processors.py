@@ -48,6 +48,10 @@ class Processors:
         if options.renormalize_logits:
             self.filters.append(renormalize)
 
+    def __bool__(self) -> bool:
+        """Whether there is anything at all, at whatever length."""
+        return bool(self.hook or self.filters or self.rules)
+
     def needed(self, length: int) -> bool:
         """Whether any of it applies to sequences of this length; where not, a search is faster."""
         return bool(self.hook or self.filters) or any(rule.at(length) for rule in self.rules)

@@ -1,0 +1,154 @@
+"""Decode with a cache in buffers that onnxruntime fills in place; needs numpy and onnxruntime.
+
+Each sentence has a slot: a row of the cross states, and K rows of the cache. Which row of the slots belongs to which
+row of the search is told to the graph, which gives the logits in the order of the search. So little has to move: when a
+sentence is dropped, the one in the last slot takes its place; when several beams continue one, the first of them stays
+in its row, and the others are copied to rows that no beam continues.
+
+Shapes at line ends: B sentences, K rows of each, R = B * K, S source tokens, N states, H heads, L room for tokens,
+P tokens in the cache, T new ones, d numbers a head, V the vocabulary.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from seq2edge import names
+from seq2edge.buffers import BoundRun
+from seq2edge.search import Ids, Scores
+
+if TYPE_CHECKING:
+    from onnxruntime import InferenceSession
+
+ROOM = 32  # tokens that a new cache has room for; when it is full, it gets twice as much
+
+
+class BufferedStep:
+    """Decode one step; keeps the cache, and drops the sentences that the search has dropped.
+
+    The logits that a call gives are overwritten by the next one.
+    """
+
+    def __init__(self, decoder: "InferenceSession", mask: NDArray[np.bool_], cross: Scores) -> None:
+        inputs = [entry.name for entry in decoder.get_inputs()]
+        self.decoder = decoder
+        self.mask = mask  # (B, S)
+        self.cross = cross  # (N, B, H, S, d)
+        self.cross_names = [name for name in inputs if names.is_cross(name)]
+        self.past_names = [name for name in inputs if names.is_past(name)]
+        states, batch, heads, _, width = cross.shape
+        self.cache = np.empty((states, batch, heads, 0, width), np.float32)  # (N, R, H, L, d)
+        self.length = np.zeros(1, np.int64)
+        self.places = np.arange(batch)[:, None]  # (B, K): the row of the cache that each row of the search has
+        self.tokens: Ids = np.empty((0, 0, 0), np.int64)
+        self.wanted: Ids = np.empty(0, np.int64)
+        self.logits: Scores = np.empty((0, 0), np.float32)
+        self.bound: BoundRun | None = None  # to arrays of these shapes
+
+    @property
+    def cross_states(self) -> dict[str, NDArray[Any]]:
+        """What the encoder has handed over."""
+        return dict(zip(self.cross_names, self.cross, strict=True))
+
+    def __call__(self, tokens: Ids, rows: Ids) -> Scores:  # (B, K, T), (B, K) -> (B, K, V)
+        if rows.shape != self.places.shape or not (rows.ravel() == np.arange(rows.size)).all():
+            self._follow(rows)
+        self._make_room(tokens.shape[2])
+        if self.bound is None or self.tokens.shape != tokens.shape:
+            self.bound = self._bind(tokens.shape)
+        self.tokens.reshape(-1, tokens.shape[2])[self.wanted] = tokens.reshape(-1, tokens.shape[2])
+        self.bound()
+        self.length += tokens.shape[2]
+        scores: Scores = self.logits.reshape(*rows.shape, -1)
+        return scores
+
+    def _follow(self, rows: Ids) -> None:  # (B, K)
+        """Let every row go on from where the search says, and forget the sentences that it has left out."""
+        before = self.places.shape[1]
+        if len(rows) < len(self.places):
+            kept = rows[:, 0] // before  # (B,)
+            self._drop_others(kept)
+            rows = np.arange(len(rows))[:, None] * before + rows % before
+        continued = self.places.ravel()[rows]  # (B, K)
+        if rows.shape[1] == before:
+            self.places = self._with_copies(continued)
+            if self.bound is not None:
+                self.wanted[:] = self.places.ravel()
+        else:
+            self._take_rows(continued)
+
+    def _drop_others(self, kept: Ids) -> None:  # (B,)
+        """Let the sentences that go on have the first slots."""
+        count, per_sentence = len(kept), self.places.shape[1]
+        self.places = self.places[kept]
+        slots = self.places[:, 0] // per_sentence  # (B,)
+        behind = np.flatnonzero(slots >= count)
+        free = np.setdiff1d(np.arange(count), slots)
+        self.mask[free] = self.mask[slots[behind]]
+        self.cross[:, free] = self.cross[:, slots[behind]]
+        moved = self.places[behind] % per_sentence + free[:, None] * per_sentence
+        self._copy_rows(self.places[behind].ravel(), moved.ravel())
+        self.places[behind] = moved
+        self.mask, self.cross = self.mask[:count], self.cross[:, :count]
+        self.cache, self.bound = self.cache[:, : count * per_sentence], None
+
+    def _with_copies(self, continued: Ids) -> Ids:  # (B, K) -> (B, K)
+        """A row for each beam: that of the one it continues, or a copy of it in a row that is free."""
+        sentences, per_sentence = np.arange(len(continued)), continued.shape[1]
+        slots = continued[:, 0] // per_sentence  # (B,)
+        taken = np.zeros(continued.shape, dtype=bool)  # by row of the slot
+        places = continued.copy()
+        for beam in range(per_sentence):
+            row = continued[:, beam] % per_sentence  # (B,)
+            places[taken[sentences, row], beam] = -1
+            taken[sentences, row] = True
+        again = places < 0
+        sentence, row = np.nonzero(~taken)  # as many of each sentence, and in the same order
+        places[again] = slots[sentence] * per_sentence + row
+        self._copy_rows(continued[again], places[again])
+        return places
+
+    def _copy_rows(self, source: Ids, target: Ids) -> None:
+        """Rows of the cache to others that are none of them; only what is in it is copied."""
+        used = int(self.length[0])
+        for here, there in zip(source.tolist(), target.tolist(), strict=True):
+            self.cache[:, there, :, :used] = self.cache[:, here, :, :used]
+
+    def _take_rows(self, continued: Ids) -> None:  # (B, K)
+        """A new cache with other rows for each sentence."""
+        states, _, heads, room, width = self.cache.shape
+        used = int(self.length[0])
+        cache = np.empty((states, continued.size, heads, room, width), np.float32)
+        cache[:, :, :, :used] = self.cache[:, continued.ravel(), :, :used]
+        self.cache, self.bound = cache, None
+        self.places = np.arange(continued.size).reshape(continued.shape)
+
+    def _make_room(self, new: int) -> None:
+        states, rows, heads, room, width = self.cache.shape
+        used = int(self.length[0])
+        if used + new > room:
+            cache = np.empty((states, rows, heads, max(ROOM, 2 * room, used + new), width), np.float32)
+            cache[:, :, :, :used] = self.cache[:, :, :, :used]
+            self.cache, self.bound = cache, None
+
+    def _bind(self, shape: tuple[int, ...]) -> BoundRun:  # (B, K, T)
+        self.tokens = np.empty(shape, np.int64)
+        self.wanted = self.places.flatten()
+        self.logits = np.empty((self.wanted.size, self._vocabulary), np.float32)
+        caches = list(self.cache)
+        inputs = {
+            names.TARGET: self.tokens,
+            names.LENGTH: self.length,
+            names.WANTED: self.wanted,
+            names.SOURCE_MASK: self.mask,
+            **self.cross_states,
+            **dict(zip(self.past_names, caches, strict=True)),
+        }
+        present = map(names.present_of, self.past_names)
+        outputs = {names.LOGITS: self.logits, **dict(zip(present, caches, strict=True))}
+        return BoundRun(self.decoder, inputs, outputs)
+
+    @property
+    def _vocabulary(self) -> int:
+        return int(next(one.shape[-1] for one in self.decoder.get_outputs() if one.name == names.LOGITS))
