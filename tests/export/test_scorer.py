@@ -164,7 +164,9 @@ def test_each_graph_computes_what_it_gives_and_nothing_else(bundle: Path) -> Non
 
 def test_the_output_layer_of_the_decoder_has_its_name(bundle: Path) -> None:
     """The trace calls it twice; in the decoder it must be found where a bundle parts from its original."""
-    assert inner_values(bundle / names.DECODER, ["output", "decoder_norm"]) == ["decoder_norm", "output"]
+    layers = ["decoder_norm", "output"]  # where nothing is behind it, it gives the logits themselves
+    wanted = layers if bundle.name == "portable" else layers[:1]
+    assert inner_values(bundle / names.DECODER, layers) == wanted
 
 
 def test_nothing_is_baked_into_the_shapes_of_the_scorer(bundle: Path) -> None:

@@ -22,6 +22,7 @@ from seq2edge_export.graph_names import PREFIX
 from seq2edge_export.torch_engine import TorchEngine
 from seq2edge_graphs.expose import expose, inner_values
 
+OUTPUT = "output"  # the last layer
 Values = dict[str, NDArray[np.float32]]
 
 
@@ -65,8 +66,10 @@ def _inner(bundle: Bundle, source: list[int], prefix: list[int], modules: Collec
     read = encode(engine.encoder, [source], pad=engine.pad)
     encoder_feed = {names.SOURCE: np.array([source]), names.SOURCE_MASK: read[names.SOURCE_MASK]}
     decoder_feed = {**first_call(engine.decoder, np.array([prefix])), **read}
-    encoded = _run(bundle, names.ENCODER, encoder_feed, modules)
-    return encoded | _run(bundle, names.DECODER, decoder_feed, modules)
+    values = _run(bundle, names.ENCODER, encoder_feed, modules) | _run(bundle, names.DECODER, decoder_feed, modules)
+    if OUTPUT in modules and OUTPUT not in values:  # it gives the logits themselves, which keep their own name
+        [values[OUTPUT]] = engine.decoder.run([names.LOGITS], decoder_feed)
+    return values
 
 
 def _run(bundle: Bundle, graph: str, feed: dict[str, Any], modules: Collection[str]) -> Values:

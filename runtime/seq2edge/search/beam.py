@@ -77,13 +77,14 @@ def _best_tokens(
     rows, vocabulary = logits.shape[1:]
     count = min(_candidate_count(options), vocabulary)
     flat = logits.reshape(-1, vocabulary)  # (R, V)
-    if processors.needed(beams.length) or noise:
-        so_far = beams.tokens[:, :rows].reshape(len(flat), -1)  # (R, T)
-        scores = processors(np.repeat(beams.sentences, rows), so_far, log_softmax(flat))
-        ranks = noise(scores, beams.sentences) if noise else scores
-        tokens, log_probabilities, ranks = _best_scores(scores, ranks, count)  # (R, C) each
+    sentences, so_far = np.repeat(beams.sentences, rows), beams.tokens[:, :rows].reshape(len(flat), -1)  # (R,), (R, T)
+    if processors.only_forbid(beams.length) and not noise:
+        totals = normaliser(flat)  # before anything is forbidden
+        best = _best_logits(processors(sentences, so_far, flat), *totals, count)  # (R, C) each
     else:
-        tokens, log_probabilities, ranks = _best_logits(flat, count)  # (R, C) each
+        scores = processors(sentences, so_far, log_softmax(flat))
+        best = _best_scores(scores, noise(scores, beams.sentences) if noise else scores, count)  # (R, C) each
+    tokens, log_probabilities, ranks = best
     shape = (len(logits), rows, count)
     return tokens.reshape(shape), log_probabilities.reshape(shape), ranks.reshape(shape)
 
@@ -93,9 +94,8 @@ def _best_scores(scores: Scores, ranks: Scores, count: int) -> tuple[Ids, Scores
     return tokens, np.take_along_axis(scores, tokens, axis=1), np.take_along_axis(ranks, tokens, axis=1)
 
 
-def _best_logits(logits: Scores, count: int) -> tuple[Ids, Scores, Scores]:  # (R, V) -> (R, count) each
-    """The same for scores that nothing has changed: only the best of them need to be normalised."""
-    peak, log_total = normaliser(logits)
+def _best_logits(logits: Scores, peak: Scores, log_total: Scores, count: int) -> tuple[Ids, Scores, Scores]:
+    """The same for logits of which nothing was changed, if some were forbidden: only the best are normalised."""
     tokens = top_k(logits, count)
     log_probabilities = (np.take_along_axis(logits, tokens, axis=1) - peak) - log_total
     return tokens, log_probabilities, log_probabilities

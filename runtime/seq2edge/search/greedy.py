@@ -8,7 +8,7 @@ from seq2edge.generation import GenerationOptions
 from seq2edge.search.ends import is_end
 from seq2edge.search.forbidden import check_allowed
 from seq2edge.search.hypothesis import Hypothesis
-from seq2edge.search.probability import chosen_log_probabilities
+from seq2edge.search.probability import normaliser
 from seq2edge.search.processors import Processors
 from seq2edge.search.step import Hook, Ids, Scores, Step
 from seq2edge.search.walk import Made, collect
@@ -41,9 +41,9 @@ def greedy_steps(
     rows, tokens, sequences = sentences, prefixes, prefixes  # (B,), (B, T), (B, length)
     for _ in range(prefixes.shape[1], options.longest(prefixes.shape[1])):
         logits = step(tokens[:, None], rows[:, None])[:, 0]  # (B, V)
-        chosen = _likeliest(logits, sentences, sequences, processors)  # (B,)
+        chosen, log_probabilities = _likeliest(logits, sentences, sequences, processors)  # (B,) each
         ended = is_end(chosen, options.eos_ids)
-        yield Made(sentences, chosen, chosen_log_probabilities(logits, chosen), ended)
+        yield Made(sentences, chosen, log_probabilities, ended)
         tokens = chosen[:, None]
         sequences = np.concatenate([sequences, tokens], axis=1) if processors else sequences
         rows = np.arange(len(sentences))
@@ -54,11 +54,16 @@ def greedy_steps(
             break
 
 
-def _likeliest(logits: Scores, sentences: Ids, sequences: Ids, processors: Processors) -> Ids:  # (B, V) -> (B,)
-    if not processors.needed(sequences.shape[1]):
-        plain: Ids = logits.argmax(axis=1)
-        return plain
-    scores = processors(sentences, sequences, logits.copy())
+def _likeliest(
+    logits: Scores, sentences: Ids, sequences: Ids, processors: Processors
+) -> tuple[Ids, Scores]:  # (B, V) -> (B,) each
+    """The tokens, and how likely they are for the model itself."""
+    length = sequences.shape[1]
+    peak, log_total = normaliser(logits)  # before anything is forbidden
+    scores = logits
+    if processors.needed(length):
+        scores = processors(sentences, sequences, logits if processors.only_forbid(length) else logits.copy())
     chosen: Ids = scores.argmax(axis=1)
-    check_allowed(scores[np.arange(len(chosen)), chosen])
-    return chosen
+    each = np.arange(len(chosen))
+    check_allowed(scores[each, chosen])
+    return chosen, (logits[each, chosen] - peak[:, 0]) - log_total[:, 0]

@@ -23,6 +23,7 @@ class Rule(NamedTuple):
 
     process: Processor
     lengths: range | None = None  # tokens of a sequence so far; none: all
+    forbids: bool = False  # it does nothing else, so it says the same of logits as of log-probabilities
 
     def at(self, length: int) -> bool:
         return self.lengths is None or length in self.lengths
@@ -56,6 +57,10 @@ class Processors:
         """Whether any of it applies to sequences of this length; where not, a search is faster."""
         return bool(self.hook or self.filters) or any(rule.at(length) for rule in self.rules)
 
+    def only_forbid(self, length: int) -> bool:
+        """Whether all that applies to sequences of this length is to forbid tokens."""
+        return not (self.hook or self.filters) and all(rule.forbids for rule in self.rules if rule.at(length))
+
     def __call__(self, sentences: Ids, tokens: Ids, scores: Scores) -> Scores:  # (R,), (R, T), (R, V) -> (R, V)
         for rule in self.rules:
             if rule.at(tokens.shape[1]):
@@ -74,19 +79,19 @@ def _rules(options: GenerationOptions, prefix_length: int) -> list[Rule]:
     if options.repetition_penalty != 1:
         rules.append(Rule(repetition_penalty(options.repetition_penalty)))
     if options.no_repeat_ngram_size > 0:
-        rules.append(Rule(no_repeat_ngram(options.no_repeat_ngram_size)))
+        rules.append(Rule(no_repeat_ngram(options.no_repeat_ngram_size), forbids=True))
     words = [word for word in options.bad_words_ids or () if len(word) > 1 or word[0] not in options.eos_ids]
     if words:
-        rules.append(Rule(no_bad_words(words)))
+        rules.append(Rule(no_bad_words(words), forbids=True))
     if shortest > prefix_length:
-        rules.append(Rule(no_end_before(shortest, options.eos_ids), range(shortest)))
+        rules.append(Rule(no_end_before(shortest, options.eos_ids), range(shortest), forbids=True))
     if options.forced_bos_token_id is not None:
         rules.append(Rule(force_at(1, (options.forced_bos_token_id,)), range(1, 2)))
     if options.forced_eos_token_id is not None:
         forced = as_ids(options.forced_eos_token_id)
         rules.append(Rule(force_at(longest - 1, forced), range(longest - 1, longest)))
     if options.suppress_tokens:
-        rules.append(Rule(suppress(options.suppress_tokens)))
+        rules.append(Rule(suppress(options.suppress_tokens), forbids=True))
     return rules
 
 

@@ -19,6 +19,8 @@ class Step(Protocol):
     left; none comes back, and their order stays. K is 1 in the first call and the same in all later ones.
 
     ``tokens`` holds the whole prefix in the first call (T >= 1) and one new token in every later call (T = 1).
+
+    The scores are the search's own until the next call: it may overwrite them, and so may the next call.
     """
 
     def __call__(self, tokens: Ids, rows: Ids) -> Scores: ...  # (B, K, T), (B, K) -> (B, K, V) last logits
