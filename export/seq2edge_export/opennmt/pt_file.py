@@ -15,7 +15,7 @@ from seq2edge_export.opennmt.layout import OPENNMT_PY, OUTPUT
 from seq2edge_export.opennmt.settings import GATED, Limit, Options, Settings, beyond
 from seq2edge_export.state_dict import StateDict, read_state_dict
 
-SUFFIX, PICKLE = ".pt", "data.pkl"
+PICKLE, SAFETENSORS = "data.pkl", ".safetensors"
 TOLD_BY = {"opt", "vocab", "argparse Namespace"}  # texts in the pickle
 EPSILON, HEADS = 1e-6, 8  # where a checkpoint does not say
 SILU = "silu"  # which OpenNMT-py always gates
@@ -112,11 +112,22 @@ def _positions(options: Options) -> list[str]:
 
 def _state(content: dict[str, Any], path: Path) -> StateDict:
     if "model" not in content:
-        return read_state_dict(path.with_suffix(".safetensors"))
+        return _safetensors(path)
     state = {_plain(str(name)): tensor for name, tensor in _entries(content["model"])}
     for name, tensor in _entries(content.get("generator")):
         state[f"{OUTPUT}.{str(name).removeprefix('0.')}"] = tensor
     return {name: tensor for name, tensor in state.items() if isinstance(tensor, Tensor)}
+
+
+def _safetensors(path: Path) -> StateDict:
+    """The tensors beside a file that has none: in one file, or in several with numbers in their names."""
+    beside = sorted(path.parent.iterdir())
+    state: StateDict = {}
+    for file in (file for file in beside if file.suffix == SAFETENSORS and file.name.startswith(f"{path.stem}.")):
+        state |= read_state_dict(file)
+    if not state:
+        raise CheckpointError(f"{path} holds no tensors, and {path.stem}{SAFETENSORS} is not beside it")
+    return state
 
 
 def _entries(content: Any) -> list[tuple[Any, Any]]:
