@@ -22,7 +22,7 @@ TRAINING = {"filtertoolong", "filtertooshort", "clean", "switchout", "tokendrop"
 SIDES = ("src", "tgt")
 JOINER = "\uffed"  # between subwords of pyonmttok
 SUBWORDS = {SPACE: "SentencePiece", GOES_ON: "BPE", JOINER: "pyonmttok"}  # by what marks them in a vocabulary
-MANY = 0.1  # of a vocabulary: with fewer, they may be words that look so
+MANY = 0.02  # of a vocabulary: with fewer, they may be words that look so
 
 
 def unsupported_text(given: Given) -> list[str]:

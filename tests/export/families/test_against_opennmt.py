@@ -78,7 +78,7 @@ def check_forced(model: Transformer, translator: Translator, said: dict[str, Any
 
 
 def check_beams(translator: Translator, results: list[Translation], said: dict[str, Any]) -> None:
-    """Our search keeps as many beams when some have ended, so it may find what is likelier, and nothing else differs."""
+    """Our search keeps as many beams when some have ended, so it may find something likelier; nothing else differs."""
     same = [spelt(translator, found) == pieces for found, pieces in zip(results, said["tokens"], strict=True)]
     assert sum(same) >= len(TEXTS) - 2
     for is_same, found, text, score in zip(same, results, said["texts"], said["scores"], strict=True):
