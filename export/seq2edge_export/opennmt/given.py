@@ -57,14 +57,16 @@ def words_of(content: Any, path: Path) -> Words:
 
 def transforms_of(options: Options) -> tuple[str, ...]:
     """What is done to a text before it is translated: as in validation, or as in training where nothing is said."""
-    named = options.get("transforms")
+    found = _names(options)
     corpora = options.get("data")
-    found = list(named) if isinstance(named, list) else []
     if not found and isinstance(corpora, dict):
-        found = [
-            name for corpus in corpora.values() if isinstance(corpus, dict) for name in corpus.get("transforms") or ()
-        ]
-    return tuple(dict.fromkeys(str(name) for name in found))
+        found = [name for corpus in corpora.values() if isinstance(corpus, dict) for name in _names(corpus)]
+    return tuple(dict.fromkeys(found))
+
+
+def _names(options: Options) -> list[str]:
+    found = options.get("transforms")
+    return [str(name) for name in found] if isinstance(found, list) else []
 
 
 def _tokens(found: Any, path: Path) -> tuple[str, ...]:

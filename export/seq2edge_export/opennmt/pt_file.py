@@ -107,7 +107,8 @@ def _positions(options: Options) -> list[str]:
     farthest = options.get("max_relative_positions", 0)
     if not farthest:
         return []
-    return [f"{RELATIVE.get(farthest, 'relative positions')} (max_relative_positions = {farthest!r})"]
+    kind = RELATIVE[farthest] if farthest in (*RELATIVE,) else "relative positions"
+    return [f"{kind} (max_relative_positions = {farthest!r})"]
 
 
 def _state(content: dict[str, Any], path: Path) -> StateDict:

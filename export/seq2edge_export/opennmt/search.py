@@ -49,5 +49,6 @@ def generation_of(given: Given, tokens: SpecialTokens, shape: Architecture) -> G
 
 
 def _other_ends(given: Given) -> list[int]:
-    numbers = {token: number for number, token in enumerate(given.words.target)}
-    return [numbers[token] for token in given.search.get("optional_eos") or () if token in numbers]
+    named = given.search.get("optional_eos")
+    ends = {str(token) for token in named} if isinstance(named, list) else set()
+    return [number for number, token in enumerate(given.words.target) if token in ends]

@@ -69,19 +69,17 @@ def unsupported_settings(settings: Settings) -> list[str]:
 
 def check_numbers(settings: Settings, where: str) -> None:
     """Refuse settings that are no numbers, before anything is computed with them."""
-    wrong = [
-        f"{name} = {value!r}"
-        for name, value in (("heads", settings.heads), ("heads of keys", settings.key_heads))
-        if type(value) is not int or value < 1
-    ]
-    if settings.head_width is not None and type(settings.head_width) is not int:
-        wrong.append(f"the width of a head = {settings.head_width!r}")
-    if type(settings.first_position) is not int or settings.first_position < 0:
-        wrong.append(f"the first position = {settings.first_position!r}")
+    counts = {"heads": settings.heads, "heads of keys and values": settings.key_heads}
+    sizes = {"norm_eps": settings.epsilon}
+    if settings.head_width is not None:
+        counts["head_dim"] = settings.head_width
+    if settings.attention_scale is not None:
+        sizes["attn_scaling"] = settings.attention_scale
+    wrong = [f"{name} = {value!r}" for name, value in counts.items() if type(value) is not int or value < 1]
     wrong += [
-        f"{name} = {value!r}"
-        for name, value in (("norm_eps", settings.epsilon), ("attn_scaling", settings.attention_scale or 1.0))
-        if type(value) not in (int, float)
+        f"{name} = {value!r}" for name, value in sizes.items() if type(value) not in (int, float) or not value > 0
     ]
+    if type(settings.first_position) is not int or settings.first_position < 0:
+        wrong.append(f"position_shift = {settings.first_position!r}")
     if wrong:
-        raise CheckpointError(f"{where} has settings that are no numbers, or not possible: {'; '.join(wrong)}")
+        raise CheckpointError(f"{where} has settings that cannot be: {'; '.join(wrong)}")

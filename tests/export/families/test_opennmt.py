@@ -5,6 +5,7 @@ import json
 import os
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
@@ -384,6 +385,43 @@ def test_settings_that_cannot_be_are_refused(tmp_path: Path, options: dict[str, 
     assert words in refusal(write_onmt(tmp_path, content))
 
 
+ODD: list[Any] = [None, -1, float("nan"), "x", [[1]], {"a": [1]}]
+
+
+def loads_or_is_refused(path: Path) -> None:
+    with suppress(CheckpointError):
+        load_checkpoint(path, "opennmt")
+
+
+def test_odd_settings_of_opennmt_py_give_a_model_or_a_sentence(tmp_path: Path) -> None:
+    content = onmt_content(DEFAULT, seeded(DEFAULT))
+    options = vars(content["opt"])
+    for name in (*options, "data", "quant_type", "multiquery"):
+        for odd in ODD:
+            content["opt"] = argparse.Namespace(**(options | {name: odd}))
+            loads_or_is_refused(write_onmt(tmp_path, content))
+
+
+def test_odd_settings_of_eole_give_a_model_or_a_sentence(tmp_path: Path) -> None:
+    state = seeded(DEFAULT)
+    parts = ["model", "transforms", "transforms_configs", "training", "inference", "share_vocab"]
+    parts += [f"model.{name}" for name in ("embeddings", "encoder", "decoder", "heads", "share_embeddings")]
+    parts += [f"model.embeddings.{name}" for name in ("position_encoding_type", "normalize", "position_shift")]
+    parts += [f"model.decoder.{name}" for name in ("heads", "heads_kv", "head_dim", "attn_scaling", "norm_eps")]
+    parts += [f"inference.{name}" for name in ("beam_size", "max_length", "optional_eos", "alpha", "length_penalty")]
+    folder = write_eole(tmp_path, DEFAULT, state)
+    for path in parts:
+        for odd in ODD:
+            config = eole_config(DEFAULT) | {"inference": {}}
+            *outer, last = path.split(".")
+            inside: dict[str, Any] = config
+            for name in outer:
+                inside = inside[name]
+            inside[last] = odd
+            (folder / "config.json").write_text(json.dumps(config), encoding="utf-8")
+            loads_or_is_refused(folder)
+
+
 class Hostile:
     """Runs a command when it is unpickled."""
 
@@ -412,10 +450,9 @@ def test_a_hostile_file_runs_nothing(tmp_path: Path, place: str) -> None:
 
 
 def detect_quietly(path: Path) -> str:
-    try:
+    with suppress(CheckpointError):
         return detect(path)
-    except CheckpointError:
-        return ""
+    return ""
 
 
 def test_settings_are_values_and_nothing_else(tmp_path: Path) -> None:
