@@ -14,6 +14,7 @@ from seq2edge_export.opennmt.marks import special_tokens
 from seq2edge_export.opennmt.pt_file import is_pt_file, read_pt_file
 from seq2edge_export.opennmt.search import generation_of, unsupported_search
 from seq2edge_export.opennmt.settings import unsupported_settings
+from seq2edge_export.opennmt.shape import unsupported_tensors
 from seq2edge_export.opennmt.text import tokenization_of, unsupported_text
 from seq2edge_export.recipe.files import tokenizer_files
 
@@ -36,7 +37,7 @@ def load_opennmt(path: Path) -> Checkpoint:
 
 def _refuse(given: Given) -> None:
     problems = [*given.problems, *unsupported_settings(given.settings), *unsupported_text(given)]
-    problems += unsupported_search(given.search)
+    problems += [*unsupported_tensors(given.state), *unsupported_search(given.search)]
     if problems:
         raise CheckpointError(f"{given.path} has what this family cannot express: {'; '.join(problems)}")
 

@@ -51,11 +51,7 @@ SIDE_LIMITS = (
     Limit("layer_types", (None,), "layers of different kinds"),
     Limit("num_mtp_heads", (0,), "prediction of several tokens"),
 )
-TRAINING_LIMITS = (
-    Limit("lora_layers", ([], None), "LoRA weights alone, without the model that they belong to"),
-    Limit("lora_embedding", (False, None), "LoRA weights alone, without the model that they belong to"),
-    Limit("quant_type", ("", None), "weights that are already quantized"),
-)
+TRAINING_LIMITS = (Limit("quant_type", ("", None), "weights that are already quantized"),)
 
 
 def is_eole_folder(path: Path) -> bool:

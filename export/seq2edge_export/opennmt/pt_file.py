@@ -34,8 +34,6 @@ LIMITS = (
     Limit("copy_attn", (False,), "copy attention"),
     Limit("generator_function", ("softmax",), "outputs without a softmax"),
     Limit("n_src_feats", (0, None), "several source features"),
-    Limit("lora_layers", ([], None), "LoRA weights alone, without the model that they belong to"),
-    Limit("lora_embedding", (False,), "LoRA weights alone, without the model that they belong to"),
     Limit("quant_type", ("", None), "weights that are already quantized"),
 )
 DEFAULTS = {"encoder_type": "rnn", "decoder_type": "rnn"}
@@ -107,7 +105,7 @@ def _positions(options: Options) -> list[str]:
     farthest = options.get("max_relative_positions", 0)
     if not farthest:
         return []
-    kind = RELATIVE[farthest] if farthest in (*RELATIVE,) else "relative positions"
+    kind = next((words for number, words in RELATIVE.items() if farthest == number), "relative positions")
     return [f"{kind} (max_relative_positions = {farthest!r})"]
 
 

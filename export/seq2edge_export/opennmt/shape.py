@@ -12,6 +12,12 @@ from seq2edge_export.state_dict import StateDict
 
 LONGEST = 1024  # positions that a bundle keeps: both frameworks compute 5000, for texts that nobody trains on
 FEWER_HEADS = ("linear_keys", "linear_values")
+LORA = "LoRA weights, without the model that they belong to or not merged with it"
+
+
+def unsupported_tensors(state: StateDict) -> list[str]:
+    """What the names of tensors say that our Transformer has not."""
+    return [LORA] if any(".lora_" in name for name in state) else []
 
 
 def shape_of(given: Given) -> Architecture:

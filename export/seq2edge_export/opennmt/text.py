@@ -105,5 +105,6 @@ def _check_words(given: Given) -> None:
         if sum(mark in token for token in given.words.source) > MANY * len(given.words.source):
             raise CheckpointError(
                 f"the source vocabulary of {given.path} holds subwords of {kind}, but no transform says how texts are "
-                "cut; copy the SentencePiece model to it, as sentencepiece.model, or as source.spm and target.spm"
+                "cut; a SentencePiece model is taken from beside it, as sentencepiece.model, or as source.spm and "
+                "target.spm"
             )

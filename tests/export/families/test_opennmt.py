@@ -282,7 +282,6 @@ def test_the_marks_and_the_search_of_eole_are_read(tmp_path: Path) -> None:
         ({"copy_attn": True}, "copy attention"),
         ({"generator_function": "sparsemax"}, "outputs without a softmax"),
         ({"n_src_feats": 1}, "several source features"),
-        ({"lora_layers": ["linear_values"]}, "LoRA weights alone"),
         ({"quant_type": "bnb_8bit"}, "weights that are already quantized"),
         ({"pos_ffn_activation_fn": "tanh"}, "the activation tanh"),
         ({"layer_norm": "batch"}, "norms of the kind batch"),
@@ -306,6 +305,14 @@ def test_every_reason_is_in_one_error(tmp_path: Path) -> None:
         "cannot express: copy attention (copy_attn = True); rotary positions (max_relative_positions = -1); "
         "the transform docify"
     )
+
+
+def test_lora_weights_are_refused(tmp_path: Path) -> None:
+    content = with_options(lora_layers=["linear_values"], copy_attn=True)
+    content["model"] = {"encoder.transformer.0.self_attn.linear_values.lora_A": torch.ones(2, 32)}
+    content["generator"] = None
+    message = refusal(write_onmt(tmp_path, content))
+    assert "copy attention (copy_attn = True); LoRA weights, without the model that they belong to" in message
 
 
 def set_model(name: str, value: Any) -> Callable[[dict[str, Any]], None]:
@@ -339,7 +346,6 @@ def set_side(side: str, name: str, value: Any) -> Callable[[dict[str, Any]], Non
         (set_model("add_estimator", True), "an estimator of quality"),
         (set_model("left_pad", True), "padding on the left"),
         (lambda config: config["training"].update(quant_type="awq_gemm"), "weights that are already quantized"),
-        (lambda config: config["training"].update(lora_layers=["linear_keys"]), "LoRA weights alone"),
         (lambda config: config.update(transforms=["huggingface_tokenize"]), "the transform huggingface_tokenize"),
         (lambda config: config.update(inference={"length_penalty": "wu"}), "the length penalty of GNMT"),
         (lambda config: config.update(inference={"top_p": 0.9}), "samples instead of a search"),
