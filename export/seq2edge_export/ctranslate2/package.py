@@ -19,6 +19,7 @@ ARGOS = ".argosmodel"
 WANTED = re.compile(
     r"(.*/)?(model\.bin|config\.json|metadata\.json|README\.md|.*_vocabulary\.(json|txt)|.*\.(model|spm))"
 )
+PIECES = (".model", ".spm")  # how SentencePiece models end
 SIDES = {"source": re.compile(r"(src|source)[._-]"), "target": re.compile(r"(tgt|trg|target)[._-]")}
 ATTRIBUTION = 2000  # characters of a package's README
 
@@ -43,7 +44,7 @@ def open_package(path: Path) -> Package:
     """Find the files; those of a packed package are unpacked for as long as the program runs."""
     folder = unpack(path) if path.is_file() else path
     model = folder if (folder / MODEL).is_file() else folder / INNER
-    source, target = _find_pieces(folder, model)
+    source, target = find_pieces(folder, model)
     return Package(model, source, target, _languages(folder / METADATA), _attribution(folder))
 
 
@@ -73,10 +74,10 @@ def _wanted(archive: ZipFile) -> Iterator[ZipInfo]:
             yield member
 
 
-def _find_pieces(*folders: Path) -> tuple[Path, Path]:
+def find_pieces(*folders: Path) -> tuple[Path, Path]:
     """One SentencePiece model for both sides, or one for each, told by their names."""
     for folder in folders:
-        found = sorted(path for path in folder.iterdir() if path.suffix in (".model", ".spm") and path.is_file())
+        found = sorted(path for path in folder.iterdir() if path.suffix in PIECES and path.is_file())
         sides = [[path for path in found if SIDES[side].match(path.name.lower())] for side in SIDES]
         if len(found) == 1:
             return found[0], found[0]

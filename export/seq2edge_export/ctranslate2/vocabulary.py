@@ -3,6 +3,7 @@
 import json
 import math
 import re
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -98,7 +99,7 @@ def tokenization_of(
     settings: TokenSettings, known: Vocabularies, source_model: Path, target_model: Path
 ) -> Tokenization:
     """The files by their paths, and what stands around a source text."""
-    _check_pieces(source_model, known)
+    check_pieces(source_model, known.source, known.source_file.name)
     return Tokenization(
         source=str(known.source_file),
         target=str(known.target_file),
@@ -108,6 +109,21 @@ def tokenization_of(
         source_bos=settings.source_bos,
         source_eos=settings.source_eos,
     )
+
+
+def check_pieces(model: Path, known: Collection[str], where: str) -> None:
+    """Refuse a SentencePiece model that belongs to something else: nearly everything would be unknown."""
+    try:
+        pieces = load_sentencepiece(model)
+    except DataError as error:
+        raise CheckpointError(str(error)) from None
+    size, listed = pieces.get_piece_size(), set(known)
+    found = sum(pieces.piece(number) in listed for number in range(size))
+    if found < size / 2:
+        raise CheckpointError(
+            f"{model} is not the SentencePiece model of {where}: "
+            f"{size - found:,} of its {size:,} pieces are not in there"
+        )
 
 
 def unsupported_text(settings: TokenSettings, known: Vocabularies) -> list[str]:
@@ -194,18 +210,3 @@ def _old_settings(variables: Variables) -> TokenSettings:
 
 def _find(folder: Path, name: str) -> Path | None:
     return next((path for suffix in (".json", ".txt") if (path := folder / (name + suffix)).is_file()), None)
-
-
-def _check_pieces(model: Path, known: Vocabularies) -> None:
-    """Refuse a SentencePiece model that belongs to something else: nearly everything would be unknown."""
-    try:
-        pieces = load_sentencepiece(model)
-    except DataError as error:
-        raise CheckpointError(str(error)) from None
-    size = pieces.get_piece_size()
-    found = sum(pieces.piece(number) in known.source for number in range(size))
-    if found < size / 2:
-        raise CheckpointError(
-            f"{model} is not the SentencePiece model of {known.source_file.name}: "
-            f"{size - found:,} of its {size:,} pieces are not in there"
-        )

@@ -7,7 +7,7 @@ from pathlib import Path
 from seq2edge.errors import CheckpointError, UsageError
 from seq2edge_export import checkpoint
 from seq2edge_export.checkpoint import Checkpoint
-from seq2edge_export.families import bart, ctranslate2, m2m100, marian, mbart, pegasus, recipe, t5
+from seq2edge_export.families import bart, ctranslate2, m2m100, marian, mbart, opennmt, pegasus, recipe, t5
 from seq2edge_export.hugging_face.folder import model_type
 from seq2edge_export.hugging_face.hub import download, is_hub_name
 
@@ -28,6 +28,7 @@ FAMILIES = {
     "m2m100": Family(m2m100.recognises, m2m100.load_m2m100),
     "marian": Family(marian.recognises, marian.load_marian),
     "mbart": Family(mbart.recognises, mbart.load_mbart),
+    "opennmt": Family(opennmt.recognises, opennmt.load_opennmt),
     "pegasus": Family(pegasus.recognises, pegasus.load_pegasus),
     "recipe": Family(recipe.recognises, recipe.load_recipe),
     "t5": Family(t5.recognises, t5.load_t5),

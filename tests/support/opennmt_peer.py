@@ -1,0 +1,57 @@
+"""Run where OpenNMT-py and eole are installed: translate, and write what they say to a file.
+
+``python opennmt_peer.py onmt|eole WANTED.json FOUND.json``. WANTED: ``model``, ``options`` that say how texts are cut,
+``texts``, and ``tokens``, the same texts as lists of tokens. FOUND: by the number of beams, the translated texts, the
+translated tokens, and the scores of these.
+"""
+
+import json
+import os
+import sys
+import warnings
+from pathlib import Path
+from typing import Any
+
+BEAMS = (1, 4)
+Found = tuple[list[str], list[float]]
+
+
+def translate_onmt(model: str, sources: list[str], beams: int, options: dict[str, str]) -> Found:
+    from onmt.bin.translate import _get_parser
+    from onmt.inference_engine import InferenceEnginePY
+    from onmt.utils.parse import ArgumentParser
+
+    words = ["-model", model, "-src", "none", "-output", os.devnull, "-beam_size", str(beams), "-max_length_ratio", "0"]
+    chosen = _get_parser().parse_args([*words, *(word for name in options for word in (f"-{name}", options[name]))])
+    ArgumentParser.validate_translate_opts(chosen)
+    ArgumentParser._get_all_transform_translate(chosen)
+    ArgumentParser._validate_transforms_opts(chosen)
+    ArgumentParser.validate_translate_opts_dynamic(chosen)
+    scores, texts = InferenceEnginePY(chosen).infer_list(sources)
+    return [best for best, *_ in texts], [float(best) for best, *_ in scores]
+
+
+def translate_eole(model: str, sources: list[str], beams: int, options: dict[str, Any]) -> Found:
+    from eole.config.run import PredictConfig
+    from eole.inference_engine import InferenceEnginePY
+
+    cut = {} if options else {"transforms": []}  # the folder knows how texts are cut
+    config = PredictConfig(model_path=model, src="none", beam_size=beams, max_length_ratio=0, gpu_ranks=[], **cut)
+    scores, _, texts = InferenceEnginePY(config).infer_list(sources)
+    return [best for best, *_ in texts], [float(best) for best, *_ in scores]
+
+
+def main(framework: str, wanted: str, found: str) -> None:
+    warnings.simplefilter("ignore")
+    translate = {"onmt": translate_onmt, "eole": translate_eole}[framework]
+    job = json.loads(Path(wanted).read_text(encoding="utf-8"))
+    results = {}
+    for beams in BEAMS:
+        texts, _ = translate(job["model"], job["texts"], beams, job["options"])
+        tokens, scores = translate(job["model"], [" ".join(tokens) for tokens in job["tokens"]], beams, {})
+        results[beams] = {"texts": texts, "tokens": [text.split() for text in tokens], "scores": scores}
+    Path(found).write_text(json.dumps(results), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
