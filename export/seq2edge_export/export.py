@@ -13,7 +13,7 @@ from seq2edge.files import new_folder
 from seq2edge_export.families import load_checkpoint
 from seq2edge_export.graph_modules import GraphModules
 from seq2edge_export.original import Original
-from seq2edge_export.trace import OPSET, trace_decoder, trace_encoder
+from seq2edge_export.trace import OPSET, decoder_parts, trace_decoder, trace_encoder
 from seq2edge_export.verify.verify import verify
 from seq2edge_graphs.manifest import describe_files, write_manifest
 from seq2edge_graphs.quantize.bundle import in_place
@@ -88,7 +88,7 @@ def _write_graphs(modules: GraphModules, folder: Path, dialect: Dialect, say: Ca
     encoder = trace_encoder(modules, dialect)
     say("tracing the decoder")
     decoder = trace_decoder(modules, dialect)
-    parts = {name: part_giving(decoder, outputs) for name, outputs in modules.outputs.items()}
+    parts = {name: part_giving(decoder, outputs) for name, outputs in decoder_parts(modules, dialect).items()}
     graphs = {names.ENCODER: encoder, **parts}
     for model in graphs.values():
         strip(model)

@@ -40,7 +40,8 @@ class GraphModules:
 
     The buffered one is traced instead where onnxruntime's fused operators may be used: its cache has room for tokens to
     come, is filled in place and never moved by the graph. In the place of ``rows`` it takes the ``length`` (1,) of the
-    past and which rows are ``wanted`` (W,): the logits (W, V) are of these alone, in this order.
+    past and which rows are ``wanted`` (W,): the logits (W, V) are of these alone, in this order. Behind them it gives
+    what the search wants to know of all of them, the logarithm of how often their exponentials hold the largest (W,).
 
     ``traced`` is the same model with less to compute, of which the graphs are made; left out, it is this one.
     """
@@ -53,10 +54,10 @@ class GraphModules:
     buffered: nn.Module | None = None  # None: its cache only grows
     traced: "GraphModules | None" = None
 
-    @property
-    def outputs(self) -> dict[str, list[str]]:
+    def outputs(self, *, buffered: bool) -> dict[str, list[str]]:
         """What each graph gives that is a part of the traced decoder, in the order of the trace."""
-        parts = {names.DECODER: [names.LOGITS, *(names.present_of(state.name) for state in self.past)]}
+        scores = [names.LOGITS, names.LOG_TOTALS] if buffered else [names.LOGITS]
+        parts = {names.DECODER: [*scores, *(names.present_of(state.name) for state in self.past)]}
         return parts if self.watched is None else {**parts, names.SCORER: [names.ALL_LOGITS, names.ATTENTION]}
 
 
@@ -134,8 +135,13 @@ class BufferedTransformerDecoder(nn.Module):
         new = target.flatten(0, 1)  # (R, T)
         decoded = self.model.decode(new, _paired(cross), source_mask, _paired(past), length=length, watch=watch)
         watched = _watched(self.model, target, decoded, watch)
-        last = decoded.states[:, -1].index_select(0, wanted)  # (W, D)
-        return [self.model.output(last), *_flat(decoded.present), *watched]
+        logits = self.model.output(decoded.states[:, -1].index_select(0, wanted))  # (W, V)
+        return [logits, _log_totals(logits), *_flat(decoded.present), *watched]
+
+
+def _log_totals(logits: Tensor) -> Tensor:  # (W, V) -> (W,)
+    """log(sum(exp(logits - largest))): the largest share is 1 over that sum. No operator is faster than the softmax."""
+    return -logits.softmax(dim=-1).amax(dim=-1).log()
 
 
 def _watched(model: Transformer, target: Tensor, decoded: Decoded, watch: list[Tensor]) -> list[Tensor]:

@@ -50,7 +50,7 @@ def trace_encoder(graphs: GraphModules, dialect: Dialect) -> ir.Model:
 
 def trace_decoder(graphs: GraphModules, dialect: Dialect) -> ir.Model:
     """The decoder with all that any graph wants of it; its parts are taken from it afterwards."""
-    buffered = graphs.buffered if dialect == "ort" else None
+    buffered = _buffered(graphs, dialect)
     inputs = (TARGET, ROWS, SOURCE_MASK) if buffered is None else (TARGET, LENGTH, WANTED, SOURCE_MASK)
     states = (graphs.cross, graphs.past)
     return _export(
@@ -58,9 +58,18 @@ def trace_decoder(graphs: GraphModules, dialect: Dialect) -> ir.Model:
         dialect,
         (*(state.zeros(EXAMPLE) for state in inputs), *([s.zeros(EXAMPLE) for s in group] for group in states)),
         inputs=[state.name for state in (*inputs, *graphs.cross, *graphs.past)],
-        outputs=[name for part in graphs.outputs.values() for name in part],
+        outputs=[name for part in decoder_parts(graphs, dialect).values() for name in part],
         dynamic=(*map(_changing, inputs), *([_changing(state) for state in group] for group in states)),
     )
+
+
+def decoder_parts(graphs: GraphModules, dialect: Dialect) -> dict[str, list[str]]:
+    """The graphs that are parts of the traced decoder, and what each gives."""
+    return graphs.outputs(buffered=_buffered(graphs, dialect) is not None)
+
+
+def _buffered(graphs: GraphModules, dialect: Dialect) -> nn.Module | None:
+    return graphs.buffered if dialect == "ort" else None
 
 
 def _changing(state: State) -> dict[int, Dim]:

@@ -44,6 +44,7 @@ class BufferedStep:
         self.tokens: Ids = np.empty((0, 0, 0), np.int64)
         self.wanted: Ids = np.empty(0, np.int64)
         self.logits: Scores = np.empty((0, 0), np.float32)
+        self.log_totals: Scores = np.empty(0, np.float32)
         self.bound: BoundRun | None = None  # to arrays of these shapes
 
     @property
@@ -136,6 +137,7 @@ class BufferedStep:
         self.tokens = np.empty(shape, np.int64)
         self.wanted = self.places.flatten()
         self.logits = np.empty((self.wanted.size, self._vocabulary), np.float32)
+        self.log_totals = np.empty(self.wanted.size, np.float32)
         caches = list(self.cache)
         inputs = {
             names.TARGET: self.tokens,
@@ -146,8 +148,8 @@ class BufferedStep:
             **dict(zip(self.past_names, caches, strict=True)),
         }
         present = map(names.present_of, self.past_names)
-        outputs = {names.LOGITS: self.logits, **dict(zip(present, caches, strict=True))}
-        return BoundRun(self.decoder, inputs, outputs)
+        scores = {names.LOGITS: self.logits, names.LOG_TOTALS: self.log_totals}
+        return BoundRun(self.decoder, inputs, {**scores, **dict(zip(present, caches, strict=True))})
 
     @property
     def _vocabulary(self) -> int:

@@ -6,6 +6,7 @@ SCORER = "scorer.onnx"  # the decoder again, with the logits of all positions an
 SOURCE, SOURCE_MASK = "source", "source_mask"
 TARGET, ROWS, LOGITS = "target", "rows", "logits"
 LENGTH, WANTED = "length", "wanted"  # in the place of rows, where the cache is in buffers
+LOG_TOTALS = "log_totals"
 ALL_LOGITS, ATTENTION = "all_logits", "attention"
 
 # Axes whose size changes from call to call.

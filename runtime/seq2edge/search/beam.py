@@ -12,10 +12,10 @@ from seq2edge.search.beams import Beams, first_beams
 from seq2edge.search.ends import is_end
 from seq2edge.search.forbidden import check_allowed
 from seq2edge.search.hypothesis import UNREACHED, Hypothesis, Pool, length_normaliser
-from seq2edge.search.probability import log_softmax, normaliser
+from seq2edge.search.probability import as_summing, log_softmax, normaliser
 from seq2edge.search.processors import Processors
 from seq2edge.search.sampling import Noise, noise_for
-from seq2edge.search.step import Flags, Hook, Ids, Scores, Step
+from seq2edge.search.step import Flags, Hook, Ids, Scores, Step, SummingStep
 from seq2edge.search.top_k import top_k
 
 
@@ -46,12 +46,12 @@ def beam_steps(
     hook: Hook | None = None,
 ) -> Iterator[Beams]:
     """The same step by step: what ends goes into the pools, what goes on is given."""
-    processors = Processors(options, prefixes.shape[1], hook, numbers)
+    processors, summing = Processors(options, prefixes.shape[1], hook, numbers), as_summing(step)
     noise = noise_for(options, len(prefixes), numbers, parts) if options.do_sample else None
     beams = first_beams(prefixes, options.num_beams)
     tokens, rows = prefixes[:, None, :], beams.sentences[:, None]  # (B, 1, T), (B, 1): all beams are equal
     while len(beams.sentences):
-        best = _best_tokens(step(tokens, rows), beams, processors, noise, options)  # (B, 1 or K, C) each
+        best = _best_tokens(step(tokens, rows), summing, beams, processors, noise, options)  # (B, 1 or K, C) each
         candidates = beams.extended(*best, count=_candidate_count(options))  # (B, C)
         _check_possible(candidates, pools)
         ended = _ended(candidates, options)  # (B, C)
@@ -71,7 +71,12 @@ def _candidate_count(options: GenerationOptions) -> int:
 
 
 def _best_tokens(
-    logits: Scores, beams: Beams, processors: Processors, noise: Noise | None, options: GenerationOptions
+    logits: Scores,
+    summing: SummingStep | None,
+    beams: Beams,
+    processors: Processors,
+    noise: Noise | None,
+    options: GenerationOptions,
 ) -> tuple[Ids, Scores, Scores]:
     """The best next tokens of each row, their log-probabilities, and what to rank them by."""
     rows, vocabulary = logits.shape[1:]
@@ -79,10 +84,10 @@ def _best_tokens(
     flat = logits.reshape(-1, vocabulary)  # (R, V)
     sentences, so_far = np.repeat(beams.sentences, rows), beams.tokens[:, :rows].reshape(len(flat), -1)  # (R,), (R, T)
     if processors.only_forbid(beams.length) and not noise:
-        totals = normaliser(flat)  # before anything is forbidden
+        totals = normaliser(flat, summing)  # before anything is forbidden
         best = _best_logits(processors(sentences, so_far, flat), *totals, count)  # (R, C) each
     else:
-        scores = processors(sentences, so_far, log_softmax(flat))
+        scores = processors(sentences, so_far, log_softmax(flat, summing))
         best = _best_scores(scores, noise(scores, beams.sentences) if noise else scores, count)  # (R, C) each
     tokens, log_probabilities, ranks = best
     shape = (len(logits), rows, count)

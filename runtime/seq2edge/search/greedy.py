@@ -8,7 +8,7 @@ from seq2edge.generation import GenerationOptions
 from seq2edge.search.ends import is_end
 from seq2edge.search.forbidden import check_allowed
 from seq2edge.search.hypothesis import Hypothesis
-from seq2edge.search.probability import normaliser
+from seq2edge.search.probability import as_summing, normaliser
 from seq2edge.search.processors import Processors
 from seq2edge.search.step import Hook, Ids, Scores, Step
 from seq2edge.search.walk import Made, collect
@@ -36,12 +36,13 @@ def greedy_steps(
     hook: Hook | None = None,
 ) -> Iterator[Made]:
     """The same, token by token as they are made; a sentence leaves the batch when it has ended."""
-    processors = Processors(options, prefixes.shape[1], hook, numbers)
+    processors, summing = Processors(options, prefixes.shape[1], hook, numbers), as_summing(step)
     sentences = np.arange(len(prefixes), dtype=np.int64)  # (B,): those that go on
     rows, tokens, sequences = sentences, prefixes, prefixes  # (B,), (B, T), (B, length)
     for _ in range(prefixes.shape[1], options.longest(prefixes.shape[1])):
         logits = step(tokens[:, None], rows[:, None])[:, 0]  # (B, V)
-        chosen, log_probabilities = _likeliest(logits, sentences, sequences, processors)  # (B,) each
+        totals = normaliser(logits, summing)  # before anything is forbidden
+        chosen, log_probabilities = _likeliest(logits, *totals, sentences, sequences, processors)  # (B,) each
         ended = is_end(chosen, options.eos_ids)
         yield Made(sentences, chosen, log_probabilities, ended)
         tokens = chosen[:, None]
@@ -55,11 +56,10 @@ def greedy_steps(
 
 
 def _likeliest(
-    logits: Scores, sentences: Ids, sequences: Ids, processors: Processors
+    logits: Scores, peak: Scores, log_total: Scores, sentences: Ids, sequences: Ids, processors: Processors
 ) -> tuple[Ids, Scores]:  # (B, V) -> (B,) each
     """The tokens, and how likely they are for the model itself."""
     length = sequences.shape[1]
-    peak, log_total = normaliser(logits)  # before anything is forbidden
     scores = logits
     if processors.needed(length):
         scores = processors(sentences, sequences, logits if processors.only_forbid(length) else logits.copy())

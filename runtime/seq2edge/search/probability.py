@@ -3,13 +3,13 @@
 import numpy as np
 
 from seq2edge.errors import NotANumberError
-from seq2edge.search.step import Ids, Scores
+from seq2edge.search.step import Ids, Scores, Step, SummingStep
 
 NUMBERS_AT_ONCE = 1 << 17  # what stays in the cache of a CPU between two passes
 
 
-def log_softmax(logits: Scores) -> Scores:  # (R, V)
-    peak, log_total = normaliser(logits)
+def log_softmax(logits: Scores, summing: SummingStep | None = None) -> Scores:  # (R, V)
+    peak, log_total = normaliser(logits, summing)
     return (logits - peak) - log_total
 
 
@@ -20,11 +20,22 @@ def chosen_log_probabilities(logits: Scores, tokens: Ids) -> Scores:  # (R, V), 
     return (chosen - peak[:, 0]) - log_total[:, 0]
 
 
-def normaliser(logits: Scores) -> tuple[Scores, Scores]:  # (R, V) -> (R, 1) each
-    """The two numbers to subtract from a logit, one after the other: their sum would lose digits."""
+def normaliser(logits: Scores, summing: SummingStep | None = None) -> tuple[Scores, Scores]:  # (R, V) -> (R, 1) each
+    """The two numbers to subtract from a logit, one after the other: their sum would lose digits.
+
+    The step that has just given the logits may know one of them.
+    """
     peak = logits.max(axis=-1, keepdims=True)  # (R, 1)
     if np.isnan(peak).any():
         raise NotANumberError("the decoder gave scores that are not numbers (NaN): try a higher precision")
+    return peak, _log_totals(logits, peak) if summing is None else summing.log_totals[:, None]
+
+
+def as_summing(step: Step) -> SummingStep | None:
+    return step if isinstance(step, SummingStep) else None
+
+
+def _log_totals(logits: Scores, peak: Scores) -> Scores:  # (R, V), (R, 1) -> (R, 1)
     rows, size = logits.shape
     total = np.empty((rows, 1), np.float32)
     at_once = max(1, NUMBERS_AT_ONCE // size)
@@ -34,4 +45,4 @@ def normaliser(logits: Scores) -> tuple[Scores, Scores]:  # (R, V) -> (R, 1) eac
         part = work[: some.stop - first]
         np.subtract(logits[some], peak[some], out=part)
         np.exp(part, out=part).sum(axis=-1, keepdims=True, out=total[some])
-    return peak, np.log(total, out=total)
+    return np.log(total, out=total)

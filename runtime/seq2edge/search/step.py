@@ -1,6 +1,6 @@
 """What the search asks of a decoder: one call that continues rows of the call before; needs numpy."""
 
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +24,14 @@ class Step(Protocol):
     """
 
     def __call__(self, tokens: Ids, rows: Ids) -> Scores: ...  # (B, K, T), (B, K) -> (B, K, V) last logits
+
+
+@runtime_checkable
+class SummingStep(Protocol):
+    """A step whose decoder has added up the exponentials of its logits, which saves the search a pass over them."""
+
+    @property
+    def log_totals(self) -> Scores: ...  # (B * K,): log(sum(exp(logits - largest))) of each row of the last call
 
 
 class Hook(Protocol):
