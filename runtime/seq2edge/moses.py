@@ -8,6 +8,9 @@ from typing import Any
 from seq2edge.errors import MissingExtraError
 from seq2edge.tokenization import Moses
 
+HELD_BACK = 2  # words at the end, to whose left what follows may still put or take a space
+BY_THE_END = ("cs",)  # languages whose numbers are joined or not by how the whole text ends
+
 
 class MosesWords:
     """Text to words with a space between them, and back."""
@@ -27,6 +30,12 @@ class MosesWords:
     def join(self, words: str) -> str:
         text: str = self.detokenizer.detokenize(words.split())
         return text
+
+    def join_so_far(self, words: str) -> str:
+        """As much of a text as stays when more words come."""
+        if self.rules.target_language in BY_THE_END:
+            return ""
+        return self.join(" ".join(words.split()[:-HELD_BACK]))
 
     def _cut(self, tokenizer: Any, text: str) -> str:
         words: str = tokenizer.tokenize(

@@ -140,9 +140,13 @@ class Tokenizer:
 
     def decode(self, ids: Sequence[Sequence[int]]) -> list[str]:
         """The text of each sequence of target ids; control ids, and ids without a piece, say nothing."""
-        size = self.target.get_piece_size()
-        texts = [self.target.decode([i for i in row if 0 <= i < size]) for row in ids]
+        texts = [self._spelt(row) for row in ids]
         return [self.moses.join(text) for text in texts] if self.moses else texts
+
+    def decode_so_far(self, ids: Sequence[int]) -> str:
+        """The text of target ids of which there will be more."""
+        text = self._spelt(ids)
+        return self.moses.join_so_far(text) if self.moses else text
 
     def with_source_prefix(self, prefix: str | None) -> "Tokenizer":
         """The same with other text before every source; None leaves it as it is."""
@@ -151,6 +155,10 @@ class Tokenizer:
         changed = copy(self)
         changed.source_prefix = prefix
         return changed
+
+    def _spelt(self, ids: Sequence[int]) -> str:
+        size = self.target.get_piece_size()
+        return self.target.decode([number for number in ids if 0 <= number < size])
 
     def _prepare_source(self, texts: Sequence[str]) -> list[str]:
         return [self.source_prefix + text for text in self._cut_source(texts)]

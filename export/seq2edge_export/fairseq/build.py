@@ -15,6 +15,7 @@ from seq2edge_export.hugging_face.places import POSITIONS, places
 from seq2edge_export.hugging_face.positions import Tables, fill_positions, stretched
 from seq2edge_export.model import Transformer
 from seq2edge_export.placing import Place, fill, misfit
+from seq2edge_export.recipe.shape import count_layers
 from seq2edge_export.state_dict import StateDict
 
 SOURCE, TARGET = ("model.encoder.embed_tokens.weight", "model.decoder.embed_tokens.weight")
@@ -25,14 +26,14 @@ MOST_POSITIONS = 100_000  # of fairseq's formula
 
 def build(path: Path, settings: ModelSettings, state: StateDict, sizes: tuple[int, int]) -> Transformer:
     """The model itself, every tensor in its place; ``sizes`` are those of the dictionaries."""
+    _check_layers(path, settings, state)
     norms, state = final_norms(state), upgraded(state)
     embeddings = _embeddings(settings, state)
     shape = _shape(
         path, settings, embeddings, sizes, _positions(settings, state), settings.norm_first and norms["encoder"]
     )
     found = [*embeddings.places(), *places(shape)]
-    with torch.device("meta"):  # shapes alone: sizes that do not fit together could ask for any amount of memory
-        problems = _tensor_problems(settings, state, found, Transformer(shape))
+    problems = _tensor_problems(settings, state, found, _without_content(path, shape))
     if settings.norm_first and norms["encoder"] != norms["decoder"]:
         problems.append("encoder and decoder are of versions of which one alone has a final norm")
     if problems:
@@ -41,6 +42,16 @@ def build(path: Path, settings: ModelSettings, state: StateDict, sizes: tuple[in
     fill(model, found, state)
     fill_positions(model, _tables(settings, state, shape))
     return model.eval()
+
+
+def _check_layers(path: Path, settings: ModelSettings, state: StateDict) -> None:
+    """Before anything is made of them: there may be said to be any number."""
+    wanted = {"encoder": settings.encoder_layers, "decoder": settings.decoder_layers}
+    found = {side: count_layers(state, side) for side in wanted}
+    problems = [f"its {side} has {found[side]} layers instead of {wanted[side]}" for side in wanted]
+    problems = [text for text, side in zip(problems, wanted, strict=True) if found[side] != wanted[side]]
+    if problems:
+        raise CheckpointError(f"{path} does not hold the Transformer that it describes: {'; '.join(problems)}")
 
 
 def _embeddings(settings: ModelSettings, state: StateDict) -> Embeddings:
@@ -120,6 +131,15 @@ def _shape(
         )
     except ValueError as error:
         raise CheckpointError(f"the settings and dictionaries of {path} do not fit together: {error}") from None
+
+
+def _without_content(path: Path, shape: Architecture) -> Transformer:
+    """The shapes alone: sizes that do not fit together could ask for any amount of memory."""
+    try:
+        with torch.device("meta"):
+            return Transformer(shape)
+    except RuntimeError:  # more than can be counted
+        raise CheckpointError(f"{path} does not hold the Transformer that it describes, which nothing could") from None
 
 
 def _tensor_problems(settings: ModelSettings, state: StateDict, found: list[Place], model: Transformer) -> list[str]:
