@@ -112,8 +112,7 @@ def test_words_are_those_of_sacremoses(languages: tuple[str, str], escape: bool)
 
 def test_moses_stands_before_byte_pairs_and_behind_them(tmp_path: Path) -> None:
     pytest.importorskip("sacremoses")
-    tokens = "well @-@ known ' & don &apos;t . say & amp ; &quot; yes".split()
-    tokens = list(dict.fromkeys(tokens))
+    tokens = ["well", "@-@", "known", "don", "&apos;t", "say", "&quot;", "yes", "."]
     codes = "#version: 0.2\n" + "".join(f"{left} {right}\n" for left, right in _spelling_merges(tokens))
     moses = Moses(source_language="en", target_language="en")
     tokenizer = bpe_tokenizer(tmp_path, codes, tokens, moses=moses)

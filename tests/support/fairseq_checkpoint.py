@@ -171,13 +171,14 @@ class Reference:
         return self._stack("decoder", target, memory) @ self.state["decoder.output_projection.weight"].T
 
     def greedy(self, source: Sequence[int], longest: int) -> list[int]:
+        """The likeliest tokens, at least one, at most so many."""
         tokens = [EOS]
         while len(tokens) <= longest and (len(tokens) == 1 or tokens[-1] != EOS):
             scores = self.logits(source, tokens)[-1]
             scores[PAD] = -torch.inf
             if len(tokens) == 1:
                 scores[EOS] = -torch.inf
-            tokens.append(EOS if len(tokens) == longest else int(scores.argmax()))
+            tokens.append(int(scores.argmax()))
         return tokens[1:]
 
     def _stack(self, side: str, ids: Sequence[int], memory: Tensor | None) -> Tensor:
@@ -261,7 +262,9 @@ def write_folder(folder: Path, settings: dict[str, Any], state: State | None = N
 
 
 def save(path: Path, content: dict[str, Any], settings: dict[str, Any], state: State | None = None) -> None:
-    training = {"optimizer_history": [{"num_updates": 3}], "extra_state": {"val_loss": 1.5}, "task_state": {}}
+    history = {"optimizer_name": "FairseqAdam", "lr_scheduler_state": {"best": 1.5}, "num_updates": 3}
+    extra = {"train_iterator": {"epoch": 1}, "val_loss": 1.5}
+    training = {"optimizer_history": [history], "extra_state": extra, "task_state": {}}
     torch.save({**content, "model": seeded_state(settings) if state is None else state, **training}, path)
 
 

@@ -55,24 +55,28 @@ def find_files(path: Path) -> Files:
     model = find_model(path)
     if model is None:
         raise CheckpointError(f"{path} is no checkpoint of fairseq, which is a file {FIRST[0]} or another .pt")
-    around = [file for root in _roots(model) for file in _near(root)]
-    folders = {file.parent for file in around if DICTIONARY.fullmatch(file.name)}
+    around = _around(model)
+    dictionaries = [file for file in around if DICTIONARY.fullmatch(file.name)]
+    folders = {file.parent for file in dictionaries}
     if len(folders) > 1:
         names = ", ".join(str(folder) for folder in sorted(folders))
         raise CheckpointError(f"there are dictionaries in {names}; leave those that belong to {model.name}")
-    near = [file for file in around if file.parent in {*folders, model.parent, *_roots(model)}]
+    near = [file for file in around if file.parent in {*folders, model.absolute().parent}]
     return Files(
         model=model,
-        dictionaries={match[1]: file for file in around if (match := DICTIONARY.fullmatch(file.name))},
+        dictionaries={match[1]: file for file in dictionaries if (match := DICTIONARY.fullmatch(file.name))},
         codes=[file for file in near if CODES.fullmatch(file.name)],
         pieces=[file for file in near if file.suffix in PIECES],
     )
 
 
-def _roots(model: Path) -> list[Path]:
-    """The folder of the checkpoint, and the one above if it is for checkpoints alone."""
-    folder = model.resolve().parent
-    return [folder.parent] if folder.name.startswith("checkpoint") else [folder]
+def _around(model: Path) -> list[Path]:
+    """The files near a checkpoint; if there is no dictionary and its folder is for checkpoints alone, one level up."""
+    folder = model.absolute().parent
+    found = list(_near(folder))
+    if any(DICTIONARY.fullmatch(file.name) for file in found) or not folder.name.startswith("checkpoint"):
+        return found
+    return list(_near(folder.parent))
 
 
 def _near(root: Path) -> Iterator[Path]:

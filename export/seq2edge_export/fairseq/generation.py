@@ -29,8 +29,9 @@ def unsupported_search(settings: dict[str, Any]) -> list[str]:
 def read_generation(settings: dict[str, Any], positions: int) -> GenerationOptions:
     """The search that fairseq would do without further options, as far as the model's positions reach.
 
-    fairseq stops when as many outputs have ended as there are beams, never makes padding, and makes the end mark where
-    an output becomes too long. ``max_len_a`` is times the length of a source; here, of the longest that can be.
+    fairseq stops when as many outputs have ended as there are beams, and never makes padding. Where an output becomes
+    too long it makes the end mark, which would hide that it was cut, so that is left out. ``max_len_a`` is times the
+    length of a source; here, of the longest that can be.
     """
     most = int(_number(settings, "max_len_a", MOST_A) * positions + _number(settings, "max_len_b", MOST_B))
     return GenerationOptions(
@@ -44,7 +45,6 @@ def read_generation(settings: dict[str, Any], positions: int) -> GenerationOptio
         early_stopping=True,
         no_repeat_ngram_size=int(_number(settings, "no_repeat_ngram_size", 0)),
         suppress_tokens=(TOKENS.pad,),
-        forced_eos_token_id=TOKENS.eos,
     )
 
 

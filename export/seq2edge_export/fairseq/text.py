@@ -22,6 +22,10 @@ from seq2edge_export.hugging_face.made_files import made_file
 ESCAPED, DASH = {"&apos;", "&quot;", "&amp;"}, "@-@"  # of Moses
 TOKENIZERS = (None, "space", "moses")
 SUBWORDS: dict[str, Kind] = {"sentencepiece": "pieces", "subword_nmt": "bpe", "fastbpe": "bpe"}
+WANTED: dict[Kind, tuple[str, str]] = {  # what a dictionary holds, and how a file for it is mostly named
+    "bpe": ("byte pairs", "bpecodes"),
+    "pieces": ("pieces of SentencePiece", "sentencepiece.bpe.model"),
+}
 Numbers = dict[str, int]
 
 
@@ -117,23 +121,19 @@ def _kind(tokens: set[str]) -> Kind:
     return "bpe" if any(token.endswith(GOES_ON) and token != GOES_ON for token in tokens) else "words"
 
 
-def _codes(kind: str, found: Sequence[Path], said: object, languages: tuple[str, str]) -> tuple[str, str]:
+def _codes(kind: Kind, found: Sequence[Path], said: object, languages: tuple[str, str]) -> tuple[str, str]:
     """The one file there is, that of the name which was said, or one for each side."""
-    what = "BPE codes" if kind == "bpe" else "a SentencePiece model"
+    what, name = WANTED[kind]
     named = [path for path in found if isinstance(said, str) and path.name == Path(said).name]
     chosen = named if len(named) == 1 else list(found)
-    if len(chosen) == 1:
-        return str(chosen[0]), str(chosen[0])
+    if not chosen:
+        raise CheckpointError(f"there are {what} in the dictionary, but no file of them; copy it there as {name}")
     sides = [[path for path in chosen if language in re.split(r"[._-]", path.name)] for language in languages]
-    if [len(side) for side in sides] == [1, 1]:
-        return str(sides[0][0]), str(sides[1][0])
-    names = ", ".join(path.name for path in chosen)
-    wanted = "bpecodes" if kind == "bpe" else "sentencepiece.bpe.model"
-    raise CheckpointError(
-        f"of {names}, leave the file that holds {what}"
-        if names
-        else f"the dictionary is of {what}, which are not there; copy them beside it as {wanted}"
-    )
+    source, target = (side if len(side) == 1 else chosen for side in sides)
+    if len(source) > 1 or len(target) > 1:
+        names = ", ".join(path.name for path in chosen)
+        raise CheckpointError(f"of {names}, leave the one that cuts text into {what}")
+    return str(source[0]), str(target[0])
 
 
 def _moses(settings: Values, source: str, target: str, tokens: set[str]) -> Moses | None:

@@ -117,7 +117,10 @@ def test_a_final_norm_on_one_side_alone_is_refused(tmp_path: Path) -> None:
 def test_missing_files_are_named(tmp_path: Path) -> None:
     folder = write_folder(tmp_path / "codes", settings_of())
     (folder / "bpecodes").unlink()
-    refused(folder, "BPE codes, which are not there; copy them beside it as bpecodes")
+    refused(folder, "there are byte pairs in the dictionary, but no file of them; copy it there as bpecodes")
+    for name in ("code", "bpecodes"):
+        (folder / name).write_text("")
+    refused(folder, "of bpecodes, code, leave the one that cuts text into byte pairs")
     folder = write_folder(tmp_path / "one", settings_of())
     (folder / "dict.de.txt").unlink()
     refused(folder, "there is no dict.de.txt beside model.pt")

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from seq2edge_export.ctranslate2.binary import VERSIONS
 from seq2edge_export.ctranslate2.settings import WORDS
+from seq2edge_export.fairseq.settings import WORDS as FAIRSEQ_WORDS
 from seq2edge_export.families import FAMILIES
 
 PAGE = (Path(__file__).parents[3] / "docs" / "families.md").read_text(encoding="utf-8")
@@ -16,5 +17,5 @@ def test_every_family_has_its_row() -> None:
 
 def test_everything_that_is_refused_is_said() -> None:
     flowing = " ".join(PAGE.split())
-    assert [words for words in WORDS.values() if words not in flowing] == []
+    assert [words for words in (*WORDS.values(), *FAIRSEQ_WORDS.values()) if words not in flowing] == []
     assert f"binary versions {VERSIONS[0]} to {VERSIONS[-1]}" in flowing
