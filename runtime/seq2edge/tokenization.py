@@ -5,7 +5,17 @@ from typing import Literal
 
 Kind = Literal["sentencepiece", "characters", "words", "bpe", "pieces", "t5", "tokenizers"]
 WITH_CODES: tuple[Kind, ...] = ("bpe", "pieces")
-Split = Literal["spaces", "punctuation"]
+Split = Literal["spaces", "punctuation", "blanks"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Moses:
+    """How the tokenizer of Moses cuts a text into words and puts it together again; see ``moses.py``."""
+
+    source_language: str  # of the rules for abbreviations and quotes
+    target_language: str
+    dash_splits: bool = True  # ``well-known`` becomes ``well @-@ known``
+    escape: bool = True  # ``'`` becomes ``&apos;``, and so on
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -18,6 +28,8 @@ class Tokenization:
     source_codes: str = ""  # the merges of "bpe", the SentencePiece model of "pieces"
     target_codes: str = ""
     split: Split = "spaces"  # what "words" and "bpe" take for a word; see vocabularies/splitting.py
+    plain_spaces: bool = False  # every run of white space counts as one space
+    moses: Moses | None = None  # before all else but the lower case
     lowercase: bool = False
     source_bos: bool = False  # the source begins with the start token
     source_eos: bool = True  # the source ends with the end token

@@ -1,5 +1,6 @@
 """Text to ids and back with a source and a target vocabulary; needs sentencepiece and tokenizers."""
 
+import re
 import unicodedata
 from collections.abc import Mapping, Sequence
 from copy import copy
@@ -9,12 +10,14 @@ from typing import TypeVar
 
 from seq2edge.errors import DataError
 from seq2edge.languages import Tags
+from seq2edge.moses import MosesWords, load_moses
 from seq2edge.tokenization import Tokenization
 from seq2edge.tokens import SpecialTokens
 from seq2edge.vocabularies import Vocabulary, load_sentencepiece, load_vocabulary
 from seq2edge.vocabularies.pieces import Pieces
 
 NO_TAGS = Tags()
+WHITE_SPACE = re.compile(r"\s+")
 T = TypeVar("T")
 NO_ID = -1  # in place of an id that is not looked at
 BLANK = "\u115f\u1160\u2800\u3164"  # letters and signs that leave no mark on paper
@@ -72,6 +75,8 @@ class Tokenizer:
         eos: int,
         frame: Frame | None = None,
         lowercase: bool = False,
+        plain_spaces: bool = False,
+        moses: MosesWords | None = None,
         source_prefix: str = "",
     ) -> None:
         self.source = source
@@ -79,6 +84,8 @@ class Tokenizer:
         self.eos = eos
         self.frame = frame or Frame(after=(eos,))
         self.lowercase = lowercase
+        self.plain_spaces = plain_spaces
+        self.moses = moses
         self.source_prefix = source_prefix  # before every source text
 
     @classmethod
@@ -99,17 +106,17 @@ class Tokenizer:
     def encode_or_nothing(self, texts: Sequence[str]) -> list[list[int]]:
         """The same, but no ids at all for a text that says nothing: the model would invent something."""
         pieces = self.source.encode(self._prepare_source(texts))
-        said = self.source.encode(self._prepare(texts)) if self.source_prefix else pieces  # by the text alone
+        said = self.source.encode(self._cut_source(texts)) if self.source_prefix else pieces  # by the text alone
         visible = [bool(ids) and any(map(_is_visible, text)) for text, ids in zip(texts, said, strict=True)]
         return [self.frame.around(ids) if seen else [] for ids, seen in zip(pieces, visible, strict=True)]
 
     def encode_target(self, texts: Sequence[str]) -> list[list[int]]:
         """Target ids of each text, with the end mark."""
-        return [[*ids, self.eos] for ids in self.target.encode(self._prepare(texts))]
+        return [[*ids, self.eos] for ids in self.target.encode(self._cut_target(texts))]
 
     def encode_prefix(self, text: str) -> list[int]:
         """Target ids that an output has to begin with."""
-        return self.target.encode(self._prepare([text]))[0]
+        return self.target.encode(self._cut_target([text]))[0]
 
     def unknown_characters(self, text: str, ids: Sequence[int]) -> int:
         """How many characters of a source text have no token; ``ids`` are those of ``encode``, or the first of them."""
@@ -133,8 +140,13 @@ class Tokenizer:
 
     def decode(self, ids: Sequence[Sequence[int]]) -> list[str]:
         """The text of each sequence of target ids; control ids, and ids without a piece, say nothing."""
-        size = self.target.get_piece_size()
-        return [self.target.decode([i for i in row if 0 <= i < size]) for row in ids]
+        texts = [self._spelt(row) for row in ids]
+        return [self.moses.join(text) for text in texts] if self.moses else texts
+
+    def decode_so_far(self, ids: Sequence[int]) -> str:
+        """The text of target ids of which there will be more."""
+        text = self._spelt(ids)
+        return self.moses.join_so_far(text) if self.moses else text
 
     def with_source_prefix(self, prefix: str | None) -> "Tokenizer":
         """The same with other text before every source; None leaves it as it is."""
@@ -144,13 +156,24 @@ class Tokenizer:
         changed.source_prefix = prefix
         return changed
 
+    def _spelt(self, ids: Sequence[int]) -> str:
+        size = self.target.get_piece_size()
+        return self.target.decode([number for number in ids if 0 <= number < size])
+
     def _prepare_source(self, texts: Sequence[str]) -> list[str]:
-        return [self.source_prefix + text for text in self._prepare(texts)]
+        return [self.source_prefix + text for text in self._cut_source(texts)]
+
+    def _cut_source(self, texts: Sequence[str]) -> list[str]:
+        return [self.moses.cut_source(text) if self.moses else text for text in self._prepare(texts)]
+
+    def _cut_target(self, texts: Sequence[str]) -> list[str]:
+        return [self.moses.cut_target(text) if self.moses else text for text in self._prepare(texts)]
 
     def _prepare(self, texts: Sequence[str]) -> list[str]:
         for text in texts:
             _check(text)
-        return [text.lower() if self.lowercase else text for text in texts]
+        lowered = [text.lower() if self.lowercase else text for text in texts]
+        return [WHITE_SPACE.sub(" ", text) for text in lowered] if self.plain_spaces else lowered
 
 
 def load_tokenizer(rules: Tokenization, tokens: SpecialTokens, files: Mapping[str, Path]) -> Tokenizer:
@@ -171,6 +194,8 @@ def load_tokenizer(rules: Tokenization, tokens: SpecialTokens, files: Mapping[st
         eos=tokens.eos,
         frame=frame,
         lowercase=rules.lowercase,
+        plain_spaces=rules.plain_spaces,
+        moses=load_moses(rules.moses) if rules.moses else None,
         source_prefix=rules.source_prefix,
     )
 

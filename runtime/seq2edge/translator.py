@@ -301,7 +301,7 @@ class Translator:
             block = prefix_block([[options.decoder_start_token_id, *start]], options)
             growing = Growing(self.engine.start([part.ids]), block, options, part=part.place, hook=hook)
             for tokens in growing:
-                yield join([before, self.tokenizer.decode([[*start, *tokens]])[0]])
+                yield join([before, self.tokenizer.decode_so_far([*start, *tokens])])
             assert growing.found is not None
             done += self._translations([part], [start], [[growing.found]], wanted)
             before = join([before, done[-1][0].text])

@@ -7,7 +7,7 @@ from pathlib import Path
 from seq2edge.errors import CheckpointError, UsageError
 from seq2edge_export import checkpoint
 from seq2edge_export.checkpoint import Checkpoint
-from seq2edge_export.families import bart, ctranslate2, m2m100, marian, mbart, opennmt, pegasus, recipe, t5
+from seq2edge_export.families import bart, ctranslate2, fairseq, m2m100, marian, mbart, opennmt, pegasus, recipe, t5
 from seq2edge_export.hugging_face.folder import model_type
 from seq2edge_export.hugging_face.hub import download, is_hub_name
 
@@ -25,6 +25,7 @@ class Family:
 FAMILIES = {
     "bart": Family(bart.recognises, bart.load_bart),
     "ctranslate2": Family(ctranslate2.recognises, ctranslate2.load_ctranslate2),
+    "fairseq": Family(fairseq.recognises, fairseq.load_fairseq),
     "m2m100": Family(m2m100.recognises, m2m100.load_m2m100),
     "marian": Family(marian.recognises, marian.load_marian),
     "mbart": Family(mbart.recognises, mbart.load_mbart),

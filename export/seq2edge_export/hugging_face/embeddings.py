@@ -47,8 +47,8 @@ def find_embeddings(config: Config, state: StateDict, problems: list[str]) -> Em
     if HEAD not in state and not config.tie_word_embeddings:
         problems.append(f"{HEAD} is missing, although tie_word_embeddings is false")
     problems += [f"{name} is missing" for name in dict.fromkeys((source, target)) if name not in state]
-    target = source if _same(state, source, target) else target
-    output = target if _same(state, output, target) else output
+    target = source if same(state, source, target) else target
+    output = target if same(state, output, target) else output
     return Embeddings(source, target, output, bias=BIAS in state)
 
 
@@ -65,7 +65,8 @@ def _first(state: StateDict, *names: str) -> str:
     return next((name for name in names if name in state), names[0])
 
 
-def _same(state: StateDict, first: str, second: str) -> bool:
+def same(state: StateDict, first: str, second: str) -> bool:
+    """Whether two names mean one tensor, be it saved twice."""
     if first == second or first not in state or second not in state:
         return first == second
     one, other = state[first], state[second]

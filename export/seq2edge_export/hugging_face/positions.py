@@ -26,7 +26,8 @@ Tables = dict[str, Tensor]  # by side; none where the formula of the shape is me
 def find_tables(table: Table, config: Config, state: StateDict, problems: list[str]) -> Tables:
     """The rows that are used, as far as they are stored or are no formula of ours."""
     if table == "stretched":
-        return dict.fromkeys(POSITIONS, stretched(config))
+        rows = stretched(config.d_model, first=config.pad_token_id + 1, count=config.max_position_embeddings)
+        return dict.fromkeys(POSITIONS, rows)
     first = FIRST_ROW if table == "learned" else 0
     wanted = (first + config.max_position_embeddings, config.d_model)
     found: Tables = {}
@@ -59,11 +60,11 @@ def fill_positions(model: Transformer, tables: Tables) -> None:
             positions.copy_(table)
 
 
-def stretched(config: Config) -> Tensor:
-    """The rows behind the padding id, in float32 as transformers computes them."""
-    first, waves = config.pad_token_id + 1, config.d_model // 2
-    lengths = torch.exp(torch.arange(waves, dtype=torch.float32) * -(math.log(10000) / (waves - 1)))
-    places = torch.arange(first, first + config.max_position_embeddings, dtype=torch.float32)
+def stretched(width: int, *, first: int, count: int) -> Tensor:
+    """So many rows from a first one on, in float32 as fairseq and transformers compute them."""
+    waves = width // 2
+    lengths = torch.exp(torch.arange(waves, dtype=torch.float32) * -(math.log(10000) / max(1, waves - 1)))
+    places = torch.arange(first, first + count, dtype=torch.float32)
     angles = places[:, None] * lengths
     table = torch.cat([angles.sin(), angles.cos()], dim=1)
-    return torch.nn.functional.pad(table, (0, config.d_model - 2 * waves))
+    return torch.nn.functional.pad(table, (0, width - 2 * waves))

@@ -1,13 +1,13 @@
-"""Byte-pair encoding with the codes of subword-nmt or fastBPE; needs tokenizers.
+"""Byte-pair encoding with the codes of subword-nmt or fastBPE; needs nothing.
 
 The codes say which neighbours become one piece, in what order; a piece that its word goes on after ends in ``@@`` in
 the vocabulary file.
 """
 
 from collections.abc import Iterator, Sequence
+from heapq import heapify, heappop, heappush
+from itertools import pairwise
 from pathlib import Path
-
-from tokenizers.models import BPE
 
 from seq2edge.errors import DataError
 from seq2edge.tokenization import Split
@@ -15,8 +15,10 @@ from seq2edge.tokens import SpecialTokens
 from seq2edge.vocabularies.splitting import join_words, split_words
 from seq2edge.vocabularies.token_list import TokenList, read_token_list
 
-GOES_ON, WORD_END, UNKNOWN = "@@", "</w>", "\0"
+GOES_ON, WORD_END = "@@", "</w>"
+REMEMBERED = 50_000  # words whose pieces are kept: most of a text is words that came before
 Merge = tuple[str, str]
+NO_PAIR: Merge = ("", "")
 
 
 class BytePairs:
@@ -26,7 +28,8 @@ class BytePairs:
         self.known = known
         self.odd = {known.unk}
         self.split = split
-        self.model = _model(merges)
+        self.ranks = {merge: rank for rank, merge in reversed(list(enumerate(merges)))}  # of two alike, the first
+        self.cut_words: dict[str, list[str]] = {}
 
     def encode(self, texts: list[str]) -> list[list[int]]:
         return [self.known.look_up(self._pieces(text)) for text in texts]
@@ -49,22 +52,52 @@ class BytePairs:
 
     def _pieces(self, text: str) -> Iterator[str]:
         for word in split_words(text, self.split):
-            content = word.encode()
-            for piece in self.model.tokenize(word):
-                start, end = piece.offsets  # in bytes
-                yield content[start:end].decode() + (GOES_ON if end < len(content) else "")
+            for piece in self._cut(word):
+                yield from piece.split() if self.split == "blanks" else (piece,)  # white space within says nothing
+
+    def _cut(self, word: str) -> list[str]:
+        if word not in self.cut_words:
+            if len(self.cut_words) >= REMEMBERED:
+                self.cut_words = {}
+            *inner, last = merged([*word[:-1], word[-1] + WORD_END], self.ranks)
+            self.cut_words[word] = [*(piece + GOES_ON for piece in inner), last.removesuffix(WORD_END)]
+        return self.cut_words[word]
+
+
+def merged(pieces: list[str], ranks: dict[Merge, int]) -> list[str]:
+    """Make neighbours one, the earliest merge first and everywhere at once, until there is none left.
+
+    What has become part of the piece before it is empty. Neighbours wait in a heap, so that a text without spaces does
+    not take time by the square of its length.
+    """
+    pieces = list(pieces)
+    after, before = list(range(1, len(pieces) + 1)), list(range(-1, len(pieces) - 1))  # the places of the neighbours
+    waiting = [(ranks[pair], place) for place, pair in enumerate(pairwise(pieces)) if pair in ranks]
+    heapify(waiting)
+    while waiting:
+        rank = waiting[0][0]
+        grown = []
+        while waiting and waiting[0][0] == rank:
+            _, place = heappop(waiting)
+            second = after[place]
+            if second == len(pieces) or ranks.get((pieces[place], pieces[second])) != rank:
+                continue  # one of the two has become part of something else
+            pieces[place], pieces[second] = pieces[place] + pieces[second], ""
+            after[place] = after[second]
+            if after[place] < len(pieces):
+                before[after[place]] = place
+            grown.append(place)
+        for first in {near for place in grown for near in (before[place], place)}:
+            pair = (pieces[first], pieces[after[first]]) if first >= 0 and after[first] < len(pieces) else NO_PAIR
+            if pair in ranks:
+                heappush(waiting, (ranks[pair], first))
+    return [piece for piece in pieces if piece]
 
 
 def load_bpe(file: Path, codes: Path | None, tokens: SpecialTokens, split: Split) -> BytePairs:
     if codes is None:
         raise DataError(f"{file} is a vocabulary for byte-pair encoding, which needs its codes too")
     return BytePairs(read_token_list(file, tokens), _read_codes(codes), split)
-
-
-def _model(merges: list[Merge]) -> BPE:
-    pieces = [UNKNOWN, *(piece for first, second in merges for piece in (first, second, first + second))]
-    numbers = {piece: number for number, piece in enumerate(dict.fromkeys(pieces))}
-    return BPE(vocab=numbers, merges=merges, end_of_word_suffix=WORD_END, unk_token=UNKNOWN)
 
 
 def _read_codes(path: Path) -> list[Merge]:

@@ -4,6 +4,8 @@
 
 ``punctuation``: a run of letters, digits and underscores is a word, and so is every other character that is no space.
 Joined by spaces, but for none before ``. , ; : ! ? ) ] } % »`` and none behind ``( [ { «``.
+
+``blanks``: as ``spaces``, but U+0020 alone separates words, as in subword-nmt: other white space is part of a word.
 """
 
 import re
@@ -15,6 +17,8 @@ LOOSE = re.compile(r" (?=[.,;:!?)\]}%»])|(?<=[(\[{«]) ")
 
 
 def split_words(text: str, rule: Split) -> list[str]:
+    if rule == "blanks":
+        return [word for word in text.strip("\r\n ").split(" ") if word]
     return WORD.findall(text) if rule == "punctuation" else text.split()
 
 

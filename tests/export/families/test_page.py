@@ -5,6 +5,7 @@ from pathlib import Path
 
 from seq2edge_export.ctranslate2.binary import VERSIONS
 from seq2edge_export.ctranslate2.settings import WORDS
+from seq2edge_export.fairseq.settings import WORDS as FAIRSEQ_WORDS
 from seq2edge_export.families import FAMILIES
 from seq2edge_export.opennmt import eole_folder, pt_file, search, shape
 
@@ -17,7 +18,7 @@ def test_every_family_has_its_row() -> None:
 
 def test_everything_that_is_refused_is_said() -> None:
     flowing = " ".join(PAGE.split())
-    assert [words for words in WORDS.values() if words not in flowing] == []
+    assert [words for words in (*WORDS.values(), *FAIRSEQ_WORDS.values()) if words not in flowing] == []
     tables = (pt_file.LIMITS, eole_folder.MODEL_LIMITS, eole_folder.EMBEDDING_LIMITS, eole_folder.SIDE_LIMITS)
     limits = (*(limit for table in tables for limit in table), *eole_folder.TRAINING_LIMITS, *search.LIMITS)
     assert [limit.words for limit in limits if limit.words not in flowing] == []
