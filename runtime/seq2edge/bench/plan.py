@@ -25,7 +25,7 @@ class Peers:
     def __post_init__(self) -> None:
         if self.names and self.checkpoint is None:
             raise UsageError(
-                f"{self.names[0]} needs the weights that the bundle was made from: name their checkpoint with --checkpoint"
+                f"{self.names[0]} needs the weights that the bundle was made from: name them with --checkpoint"
             )
 
 
@@ -52,7 +52,9 @@ def plan_peers(peers: Peers, bundles: Sequence[Bundle], folder: Path) -> list[Sy
     if not peers.names:
         return []
     precisions = sorted({PEER_PRECISION[bundle.manifest.precision] for bundle in bundles})
-    found: list[SystemPlan] = importlib.import_module(PEERS_MODULE).prepare(peers, bundles, precisions, folder)
+    found: list[SystemPlan] = importlib.import_module(f"{PEERS_MODULE}.prepare").prepare(
+        peers, bundles, precisions, folder
+    )
     return found
 
 

@@ -1,4 +1,4 @@
-"""Something that translates ids to ids and can be measured: a bundle, or a peer that the export layer knows; needs numpy."""
+"""Something that translates ids to ids: a bundle, or a peer that the export layer knows; needs numpy."""
 
 import importlib
 import time

@@ -65,7 +65,9 @@ class Texts:
                     f"sentence {place + 1} has {len(encoded[place])} tokens, but the model reads {longest}: take it out"
                 )
         if largest_batch > len(kept):
-            raise UsageError(f"a batch of {largest_batch} was asked for, but there are {len(kept)} sentences: give more")
+            raise UsageError(
+                f"a batch of {largest_batch} was asked for, but there are {len(kept)} sentences: give more"
+            )
         references = None if self.references is None else [self.references[place] for place in kept]
         return Work([encoded[place] for place in kept], references)
 
