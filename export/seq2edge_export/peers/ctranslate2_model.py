@@ -166,5 +166,5 @@ def _set_norm(theirs: Any, norm: nn.Module) -> None:
 
 def _numbers(tensor: Any) -> NDArray[np.float32]:
     assert isinstance(tensor, Tensor)
-    found: NDArray[np.float32] = tensor.detach().numpy()
+    found: NDArray[np.float32] = tensor.detach().numpy().copy()  # CTranslate2 changes what it quantizes in place
     return found

@@ -31,7 +31,8 @@ class OptimumSystem:
     def __init__(self, folder: Path, *, threads: int) -> None:
         python = (folder / INTERPRETER_FILE).read_text(encoding="utf-8")
         command = [python, *INTERPRETER_OPTIONS, str(GENERATE), str(folder), str(threads)]
-        self.said = TemporaryFile("w+", encoding="utf-8", errors="replace")  # a pipe that nobody reads would fill up
+        # a pipe that nobody reads would fill up
+        self.said = TemporaryFile("w+", encoding="utf-8", errors="replace")  # noqa: SIM115 - as long as the process
         self.process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.said, text=True, encoding="utf-8"
         )

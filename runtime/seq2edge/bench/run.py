@@ -15,7 +15,7 @@ from seq2edge.bench.record import FORMAT_VERSION, Beside, Measurement, Report, S
 from seq2edge.bench.rounds import Timing, alternate
 from seq2edge.bench.statistics import latency_of, ratio_of
 from seq2edge.bench.system import System, SystemPlan, open_system
-from seq2edge.bench.work import Texts, Work, search_options, token_count
+from seq2edge.bench.work import Given, Texts, Work, search_options, token_count
 from seq2edge.bundle import Bundle
 from seq2edge.errors import UsageError
 from seq2edge.generation import GenerationOptions
@@ -37,7 +37,7 @@ class Wanted:
     rounds: int = 5
     new_tokens: int | None = None
     memory: bool = True  # start a process for each system and setting
-    texts: Texts = field(default_factory=Texts)
+    texts: Given = field(default_factory=Texts)
     peers: Peers = field(default_factory=Peers)
 
     def __post_init__(self) -> None:

@@ -5,6 +5,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import cycle, islice
+from typing import Protocol
 
 from seq2edge.batching import group
 from seq2edge.bench.sentences import SENTENCES
@@ -35,6 +36,15 @@ class Work:
     def batches(self, size: int) -> list[list[int]]:
         """Places of the sentences of each batch; those of like length share one, the longest come first."""
         return group([len(source) for source in self.sources], batch_tokens=NO_LIMIT, batch_size=size)
+
+
+class Given(Protocol):
+    """What somebody gives to measure on, whatever the model; BLEU is measured if there are references."""
+
+    @property
+    def references(self) -> list[str] | None: ...
+
+    def work(self, tokenizer: Tokenizer, *, longest: int, largest_batch: int) -> Work: ...
 
 
 @dataclass(frozen=True)
