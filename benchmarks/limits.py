@@ -29,7 +29,7 @@ from seq2edge.bench.record import Measurement
 from seq2edge.bench.run import Wanted, run
 
 SOURCE, TARGET = 25, 30
-BYTES = {"fp32": 4.0, "int8": 1.0, "int4": 0.5 + 4 / 32}  # of a weight, scales of 4 bits included
+BYTES = {"fp32": 4.0, "int8": 1.0, "int4": 0.5 + 4 / 32}  # of a weight; 4 bits have a float32 scale for every 32
 ROUNDS = 7
 
 

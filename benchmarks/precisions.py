@@ -22,6 +22,7 @@ from tempfile import mkdtemp
 import click
 from sacrebleu.metrics import BLEU, CHRF
 
+from results import machine
 from seq2edge.bench.work import Work, search_options
 from seq2edge.bundle import Bundle, load_bundle
 from seq2edge.decoding import decode
@@ -186,6 +187,7 @@ def row(
         "milliseconds": milliseconds,
         "lines": len(ids),
         "onnxruntime": version("onnxruntime"),
+        "machine": machine(),
     }
 
 

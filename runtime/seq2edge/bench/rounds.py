@@ -49,6 +49,7 @@ def alternate(
         tick(f"{name}, warm-up")
     for number in range(1, rounds + 1):
         for name, system in systems.items():
+            gc.collect()  # what the system before has left behind is not this one's to clear
             some = work[name].batches(batch_size)
             timings[name].rounds.append(_times(system, work[name], options[name], some))
             first = first_token_only(options[name])
@@ -67,5 +68,4 @@ def _translate_all(system: System, work: Work, options: GenerationOptions, batch
 
 
 def _times(system: System, work: Work, options: GenerationOptions, batches: list[list[int]]) -> list[float]:
-    gc.collect()  # what the system before has left behind is not this one's to clear
     return [system.translate([work.sources[place] for place in batch], options).seconds for batch in batches]

@@ -102,7 +102,8 @@ def search_options(
 
 def first_token_only(options: GenerationOptions) -> GenerationOptions:
     """The same search, ended after its first step."""
-    return replace(options, max_length=2, min_length=min(options.min_length, 2))
+    shortest = min(options.shortest(1), 2)
+    return replace(options, max_new_tokens=None, max_length=2, min_new_tokens=None, min_length=shortest)
 
 
 def token_count(outputs: Sequence[Sequence[int]]) -> int:
