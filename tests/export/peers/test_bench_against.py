@@ -1,9 +1,11 @@
 """``seq2edge bench --against``: the same tokens from every tool, and clear words where a tool is missing."""
 
+import os
 import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tiny_checkpoint import SENTENCES, TINY, write_checkpoint
@@ -11,11 +13,17 @@ from tiny_checkpoint import SENTENCES, TINY, write_checkpoint
 from seq2edge.bench.plan import Peers
 from seq2edge.bench.record import Report
 from seq2edge.bench.run import Wanted, run
-from seq2edge.bench.work import Texts
+from seq2edge.bench.work import Texts, search_options
+from seq2edge.decoding import decode
 from seq2edge.errors import CheckpointError, DataError, UsageError
+from seq2edge_export.checkpoint import load_checkpoint
 from seq2edge_export.export import export_bundle
+from seq2edge_export.peers import open_peer, optimum_model, torch_model
 from seq2edge_export.peers.ctranslate2 import search_arguments
+from seq2edge_export.peers.request import Request
+from seq2edge_export.torch_engine import TorchEngine
 
+ROOT = Path(__file__).parents[3]
 BLOCK = """
 import sys
 class Block:
@@ -28,19 +36,27 @@ main(prog_name="seq2edge")
 """
 
 
-@pytest.fixture(scope="module")
-def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_checkpoint(tmp_path_factory.mktemp("against") / "checkpoint")
+@pytest.fixture
+def checkpoint(made: Any) -> Path:
+    path: Path = made.checkpoint
+    return path
 
 
-@pytest.fixture(scope="module")
-def bundle(checkpoint: Path) -> Path:
-    return export_bundle(checkpoint, checkpoint.with_name("bundle"), compare=False).folder
+@pytest.fixture
+def bundle(made: Any) -> Path:
+    path: Path = made.bundles["ort"]
+    return path
 
 
-def against(name: str, checkpoint: Path, *bundles: Path, memory: bool = False) -> Report:
+def against(
+    name: str,
+    checkpoint: Path,
+    *bundles: Path,
+    memory: bool = False,
+    optimum_python: Path = Path("no-such-python"),
+) -> Report:
     texts = Texts(SENTENCES[:6])
-    peers = Peers(names=(name,), checkpoint=checkpoint, optimum_python=Path("no-such-python"))
+    peers = Peers(names=(name,), checkpoint=checkpoint, optimum_python=optimum_python)
     return run(
         Wanted(bundles=bundles, num_beams=(1, 3), batch_sizes=(3,), rounds=1, memory=memory, texts=texts, peers=peers)
     )
@@ -57,12 +73,16 @@ def test_transformers_says_the_same_tokens(checkpoint: Path, bundle: Path) -> No
 
 def test_a_model_that_transformers_has_not_runs_as_our_own(tmp_path: Path) -> None:
     checkpoint = write_checkpoint(tmp_path / "checkpoint", replace(TINY, norm_first=False))
-    made = export_bundle(checkpoint, tmp_path / "bundle", compare=False).folder
-    ours, theirs = against("torch", checkpoint, made).measurements[:2]
-    assert "our own model" in theirs.tool
-    assert ours.beside["torch"].equal == 6
+    original = load_checkpoint(checkpoint).original()
+    request = Request(original=original, checkpoint=checkpoint, precisions=("fp32",), folder=tmp_path)
+    [plan] = torch_model.prepare(request)
+    assert "our own model" in plan.tool
+    sources = original.tokenizer().encode(SENTENCES[:6])
+    options = search_options(original.generation, num_beams=3, longest=24)
+    found = decode(TorchEngine(original.graphs, pad=original.tokens.pad), sources, options)
+    assert open_peer(plan).translate(sources, options).outputs == [best.tokens for best, *_ in found]
     with pytest.raises(CheckpointError, match="neither Marian nor Pegasus: it has a final norm without"):
-        against("optimum", checkpoint, made)
+        optimum_model.prepare(request)
 
 
 def test_a_bundle_of_another_model_is_refused(tmp_path: Path, bundle: Path) -> None:
@@ -108,8 +128,16 @@ def test_ctranslate2_says_the_same_tokens(tmp_path: Path, shape: object) -> None
 
 
 def test_options_that_ctranslate2_has_not_are_refused(checkpoint: Path) -> None:
-    from seq2edge_export.checkpoint import load_checkpoint
-
     options = replace(load_checkpoint(checkpoint).generation, forced_bos_token_id=5)
     with pytest.raises(UsageError, match="CTranslate2 has no forced_bos_token_id"):
         search_arguments(options)
+
+
+@pytest.mark.peers
+def test_optimum_says_the_same_tokens(checkpoint: Path, bundle: Path) -> None:
+    python = Path(os.environ.get("SEQ2EDGE_OPTIMUM_PYTHON", ROOT / ".venv-optimum/bin/python"))
+    if not python.is_file():
+        pytest.skip("its environment is not there: make optimum")
+    report = against("optimum", checkpoint, bundle, memory=True, optimum_python=python)
+    assert [one.beside["optimum"].equal for one in report.measurements if one.beside] == [6, 6]
+    assert all(one.peak_bytes for one in report.measurements)
