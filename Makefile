@@ -11,6 +11,7 @@ ONE_THREAD := OMP_NUM_THREADS=1
 # Texts to measure on: sources and references. What is left out is a small built-in set.
 FLORES ?=
 NEWSTEST ?=
+LINES ?= 32
 DEV ?= models/en-de/dev.en models/en-de/dev.de
 
 .PHONY: demo test slow peers check format bench bench-render bench-quick optimum clean help
@@ -41,7 +42,7 @@ bench: $(READY) $(OPTIMUM)/ready ## measure everything and render the tables; re
 	@$(PIP) --editable '.[bench]'
 	$(ONE_THREAD) $(BIN)/python benchmarks/limits.py
 	$(ONE_THREAD) $(BIN)/python benchmarks/cold_start.py
-	$(ONE_THREAD) $(BIN)/python benchmarks/versus_peers.py $(if $(FLORES),--flores $(FLORES)) $(if $(NEWSTEST),--newstest $(NEWSTEST))
+	$(ONE_THREAD) $(BIN)/python benchmarks/versus_peers.py $(if $(FLORES),--flores $(FLORES)) $(if $(NEWSTEST),--newstest $(NEWSTEST)) --lines $(LINES)
 	$(ONE_THREAD) $(BIN)/python benchmarks/growth.py
 	$(ONE_THREAD) $(BIN)/python benchmarks/memory.py
 	$(BIN)/seq2edge export models/en-de build/bench/en-de --force

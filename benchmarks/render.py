@@ -156,6 +156,10 @@ def _versus_row(row: Row, rivals: list[str], scored: bool) -> list[str]:
     return cells
 
 
+def speed_picture(folder: Path) -> str:
+    return "![Tokens a second of every system](performance.png)\n" if read("versus_peers", folder) else ""
+
+
 def speed(folder: Path) -> str:
     """How many times as fast as CTranslate2, for each work, precision and search."""
     rows = [row for row in read("versus_peers", folder) if "ctranslate2" in row["beside"]]
@@ -192,7 +196,7 @@ def growth(folder: Path) -> str:
         ]
         for row in ours
     ]
-    return table(head, body)
+    return table(head, body) + "\n![Milliseconds over length, batch size and vocabulary](performance-growth.png)\n"
 
 
 def memory(folder: Path) -> str:
@@ -270,6 +274,7 @@ BLOCKS: dict[str, Callable[[Path], str]] = {
     "precisions": precisions,
     "machine": machine,
     "speed": speed,
+    "speed-picture": speed_picture,
     "versus-base": versus("base"),
     "versus-opus": versus("opus"),
     "versus-embedded": versus("embedded"),

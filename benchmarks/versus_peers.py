@@ -40,7 +40,7 @@ Pair = tuple[Path, Path] | None
 @click.option("--against", type=click.Choice(PEERS), multiple=True, default=PEERS, show_default=True)
 @click.option("--flores", type=FILE, nargs=2, envvar="FLORES", help="Chinese lines and English references.")
 @click.option("--newstest", type=FILE, nargs=2, envvar="NEWSTEST", help="English lines and German references.")
-@click.option("--lines", default=64, show_default=True, help="How many of them.")
+@click.option("--lines", default=32, show_default=True, help="How many of them.")
 @click.option("--optimum-python", type=click.Path(path_type=Path), default=models.ROOT / ".venv-optimum/bin/python")
 @click.option("--quick", is_flag=True, help="Only show that it runs.")
 def main(
