@@ -6,10 +6,18 @@ BIN := $(VENV)/bin
 READY := $(VENV)/ready
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test slow peers check format bench clean help
+OPTIMUM := .venv-optimum
+ONE_THREAD := OMP_NUM_THREADS=1
+# Texts to measure on: sources and references. What is left out is a small built-in set.
+FLORES ?=
+NEWSTEST ?=
+LINES ?= 32
+DEV ?= models/en-de/dev.en models/en-de/dev.de
+
+.PHONY: demo test slow peers check format bench bench-render bench-quick optimum clean help
 
 help: ## list the targets
-	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
 $(READY): pyproject.toml constraints.txt
 	@echo "setting up $(VENV) (once)"
@@ -30,8 +38,33 @@ peers: $(READY) ## tests against other people's checkpoints, fetched by name fro
 	@$(PIP) --editable '.[bench]'
 	$(BIN)/python -m pytest -m peers tests
 
-bench: $(READY) ## measure speed beside PyTorch; results go to benchmarks/results
-	$(BIN)/python benchmarks/versus_torch.py
+bench: $(READY) $(OPTIMUM)/ready ## measure everything and render the tables; results go to benchmarks/results
+	@$(PIP) --editable '.[bench]'
+	$(ONE_THREAD) $(BIN)/python benchmarks/limits.py
+	$(ONE_THREAD) $(BIN)/python benchmarks/cold_start.py
+	$(ONE_THREAD) $(BIN)/python benchmarks/versus_peers.py $(if $(FLORES),--flores $(FLORES)) $(if $(NEWSTEST),--newstest $(NEWSTEST)) --lines $(LINES)
+	$(ONE_THREAD) $(BIN)/python benchmarks/growth.py
+	$(ONE_THREAD) $(BIN)/python benchmarks/memory.py
+	$(BIN)/seq2edge export models/en-de build/bench/en-de --force
+	$(ONE_THREAD) $(BIN)/python benchmarks/precisions.py "en-de, embedded" build/bench/en-de $(DEV) --lines 2000 \
+		--checkpoint models/en-de --calibrate models/en-de/calibration.en
+	$(BIN)/python benchmarks/render.py
+
+bench-render: $(READY) ## only render the tables and pictures from benchmarks/results
+	$(BIN)/python benchmarks/render.py
+
+bench-quick: $(READY) $(OPTIMUM)/ready ## only show that every benchmark runs
+	@$(PIP) --editable '.[bench]'
+	for script in limits cold_start versus_peers growth memory; do \
+		$(ONE_THREAD) $(BIN)/python benchmarks/$$script.py --quick || exit 1; done
+
+optimum: $(OPTIMUM)/ready ## make the environment that optimum-onnx needs, with an older transformers
+
+$(OPTIMUM)/ready: benchmarks/optimum.txt
+	@echo "setting up $(OPTIMUM) (once)"
+	@test -x $(OPTIMUM)/bin/python || $(PYTHON) -m venv $(OPTIMUM)
+	@$(OPTIMUM)/bin/python -m pip install --quiet --disable-pip-version-check --requirement benchmarks/optimum.txt
+	@touch $@
 
 check: $(READY) ## format, lint, types, layers
 	$(BIN)/ruff format --check .
@@ -44,4 +77,4 @@ format: $(READY) ## let ruff rewrite the files
 	$(BIN)/ruff format .
 
 clean: ## remove what the targets made
-	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .import_linter_cache
+	rm -rf $(VENV) $(OPTIMUM) build dist .mypy_cache .pytest_cache .ruff_cache .import_linter_cache

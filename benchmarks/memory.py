@@ -1,8 +1,9 @@
-"""Peak memory of loading a bundle, beyond that of the bare runtime: an open session on a graph of one node.
+"""Peak memory: of loading a bundle beyond the bare runtime, and of translating beside CTranslate2, torch and optimum.
 
-    python benchmarks/memory.py BUNDLE [BUNDLE ...]    prints one JSON line a bundle
+    python benchmarks/memory.py [--quick]             rows go to benchmarks/results/memory.jsonl
+    python benchmarks/memory.py BUNDLE [BUNDLE ...]   only prints what loading these bundles takes
 
-Each measurement is a process of its own: a peak never falls.
+Each measurement is a process of its own: a peak never falls. The bare runtime is a session on a graph of one node.
 """
 
 import json
@@ -14,35 +15,84 @@ from tempfile import TemporaryDirectory
 import click
 import onnx_ir as ir
 
+import models
+import results
+from seq2edge.bench.plan import Peers
+from seq2edge.bench.run import Wanted, run
 from seq2edge.bundle import load_bundle
 
 CHILD = """
-import resource, sys
+import sys
 from pathlib import Path
+from seq2edge.bench.memory import peak_memory
 from seq2edge.sessions import open_session
 from seq2edge.translator import Translator
 session = open_session(Path(sys.argv[1]), threads=1)
 translator = [Translator(folder, threads=1) for folder in sys.argv[2:]]
-print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)
+print(peak_memory())
 """
+SOURCE, TARGET = 25, 30
+PEERS = ("ctranslate2", "torch", "optimum")
+PYTHON = models.ROOT / ".venv-optimum/bin/python"
 
 
 @click.command()
-@click.argument("bundles", nargs=-1, required=True, type=click.Path(path_type=Path))
-def main(bundles: tuple[Path, ...]) -> None:
-    """Measure each bundle in a process of its own."""
-    for folder in bundles:
-        size, beyond = load_bundle(folder).size, loading_memory(folder)
-        row = {"bundle": folder.name, "megabytes": size / 1e6, "beyond_runtime": beyond / 1e6, "ratio": beyond / size}
-        print(json.dumps({key: round(value, 2) if isinstance(value, float) else value for key, value in row.items()}))
+@click.argument("bundles", nargs=-1, type=click.Path(path_type=Path))
+@click.option("--against", type=click.Choice(PEERS), multiple=True, default=PEERS, show_default=True)
+@click.option("--optimum-python", type=click.Path(path_type=Path), default=PYTHON)
+@click.option("--quick", is_flag=True, help="Only show that it runs.")
+def main(bundles: tuple[Path, ...], against: tuple[str, ...], optimum_python: Path, quick: bool) -> None:
+    """Measure each system in a process of its own."""
+    if bundles:
+        for folder in bundles:
+            print(json.dumps(loading(folder.name, folder)))
+        return
+    rows = []
+    with TemporaryDirectory() as temporary:
+        folder = Path(temporary)
+        shape = models.QUICK if quick else models.BASE
+        for name, model in {
+            "embedded": models.embedded_model(folder / "embedded", precisions=("int8", "fp32", "int4")),
+            "base": models.base_model(folder / "base", precisions=("int8", "int4"), shape=shape),
+        }.items():
+            rows += [loading(name, path) for path in model.bundles.values()]
+            peers = Peers(names=against, checkpoint=model.checkpoint, optimum_python=optimum_python)
+            rows += translating(name, model, peers, shape.source_vocabulary if name == "base" else 7000, quick)
+    results.write("memory", rows, quick=quick)
 
 
-def loading_memory(folder: Path) -> int:
-    """Bytes by which loading a bundle raises the peak."""
+def loading(work: str, folder: Path) -> results.Row:
+    """Bytes by which loading a bundle raises the peak, and how that is to its size."""
+    bundle = load_bundle(folder)
     with TemporaryDirectory() as temporary:
         graph = Path(temporary) / "one.onnx"
         save_one_node(graph)
-        return peak(graph, folder) - peak(graph)
+        beyond = peak(graph, folder) - peak(graph)
+    return {
+        "work": work,
+        "what": "loading",
+        "precision": bundle.manifest.precision,
+        "megabytes": round(bundle.size / 1e6, 2),
+        "beyond_runtime": round(beyond / 1e6, 2),
+        "ratio": round(beyond / bundle.size, 2),
+    }
+
+
+def translating(work: str, model: models.Model, peers: Peers, vocabulary: int, quick: bool) -> list[results.Row]:
+    """The peak of each system that translates one batch, greedy and with beam 4."""
+    rows = []
+    for batch_size in (1, 2) if quick else (1, 32):
+        wanted = Wanted(
+            bundles=model.chosen("int8", "fp32"),
+            batch_sizes=(batch_size,),
+            num_beams=(1, 4),
+            rounds=1,  # the time is another question
+            new_tokens=TARGET,
+            texts=models.RandomIds(batch_size, SOURCE, vocabulary),
+            peers=peers,
+        )
+        rows += [{**row, "what": "translating"} for row in results.rows_of(run(wanted), work)]
+    return rows
 
 
 def peak(*arguments: Path) -> int:

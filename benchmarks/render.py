@@ -1,0 +1,290 @@
+"""Make the tables and pictures of the README and the docs from benchmarks/results; needs matplotlib for the pictures.
+
+    python benchmarks/render.py             rewrites what stands between the markers, and draws the pictures
+    python benchmarks/render.py --check     only says whether the pages hold what the results give
+
+A place for a table is marked with  <!-- bench:NAME -->  and  <!-- /bench -->.
+"""
+
+import re
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+
+import click
+
+from goals import goal_rows
+from results import RESULTS, Row, read
+
+ROOT = Path(__file__).parents[1]
+PAGES = tuple(ROOT / page for page in ("README.md", "docs/performance.md", "docs/quantization.md"))
+PLACE = re.compile(r"(<!-- bench:([a-z0-9-]+) -->\n)(.*?)(<!-- /bench -->)", re.DOTALL)
+NOT_YET = "Not measured yet: `make bench` fills this in.\n"
+WORKS = {"base": "base model", "opus": "OPUS-MT zh-en", "embedded": "embedded en-de"}
+EMBEDDED = "en-de, embedded"  # the name that its rows in precisions.jsonl have
+IN_README = {
+    "seq2edge fp32": "fp32",
+    "seq2edge int8": "int8 (in the package)",
+    "seq2edge int4": "int4",
+    "seq2edge int4 calibrated": "int4, calibrated",
+    "CTranslate2 int8": "CTranslate2 int8, same weights",
+}
+LOADING = ("megabytes", "beyond_runtime", "ratio")
+TIMES = ("greedy, batch 1", "greedy, batch 16", "beam 4, batch 16")
+
+
+@click.command()
+@click.option("--check", is_flag=True, help="Change nothing; the exit code is 1 if a page is not up to date.")
+def main(check: bool) -> None:
+    """Go through all pages."""
+    stale = [page for page in PAGES if page.exists() and rendered(page.read_text("utf-8")) != page.read_text("utf-8")]
+    for page in stale:
+        print(f"{page.relative_to(ROOT)} is not what the results give" if check else page.relative_to(ROOT))
+        if not check:
+            page.write_text(rendered(page.read_text("utf-8")), encoding="utf-8")
+    if check:
+        sys.exit(bool(stale))
+    from pictures import draw_all
+
+    for picture in draw_all(RESULTS, ROOT / "docs"):
+        print(picture.relative_to(ROOT))
+
+
+def rendered(page: str, folder: Path = RESULTS) -> str:
+    """A page with the present results in its places."""
+
+    def fill(place: re.Match[str]) -> str:
+        opening, name, _, closing = place.groups()
+        return opening + (BLOCKS[name](folder) or NOT_YET) + closing
+
+    return PLACE.sub(fill, page)
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = [head, ["---"] * len(head), *rows]
+    return "".join("| " + " | ".join(line) + " |\n" for line in lines)
+
+
+def precisions_in_readme(folder: Path) -> str:
+    rows = [row for row in read("precisions", folder) if row["model"] == EMBEDDED and row["system"] in IN_README]
+    if not rows:
+        return ""
+    head = ["", "size", "BLEU", "likeliest token equal", *TIMES]
+    body = [
+        [
+            IN_README[row["system"]],
+            f"{row['megabytes']:.2f} MB",
+            f"{row['bleu']:.2f}",
+            "" if row["agreement"] is None else f"{row['agreement']:.2%}",
+            *(f"{row['milliseconds'][name]:.1f}" for name in TIMES),
+        ]
+        for row in rows
+    ]
+    machine = rows[0].get("machine", {}).get("cpu")
+    where = f", {machine}" if machine else ""
+    return f"On {rows[0]['lines']:,} sentence pairs, onnxruntime {rows[0]['onnxruntime']}{where}:\n\n" + table(
+        head, body
+    )
+
+
+def precisions(folder: Path) -> str:
+    rows = read("precisions", folder)
+    if not rows:
+        return ""
+    head = ["model", "system", "MB", "BLEU", "chrF", "token agreement", *(f"ms: {name}" for name in TIMES)]
+    body = [
+        [
+            row["model"],
+            row["system"],
+            str(row["megabytes"]),
+            f"{row['bleu']:.2f}",
+            f"{row['chrf']:.2f}",
+            "" if row["agreement"] is None else f"{row['agreement']:.2%}",
+            *(f"{row['milliseconds'][name]:.1f}" for name in TIMES),
+        ]
+        for row in rows
+    ]
+    return table(head, body)
+
+
+def machine(folder: Path) -> str:
+    rows = read("versus_peers", folder)
+    if not rows:
+        return ""
+    found = rows[0]["machine"]
+    tools = list(dict.fromkeys(row["tool"] for row in rows))
+    loads = sorted({row["machine"]["load_average"] for row in rows if row["machine"]["load_average"] is not None})
+    load = f"; load average when a run began {loads[0]} to {loads[-1]}" if loads else ""
+    return (
+        f"{found['cpu']} ({' '.join(found['flags'])}), {found['allowed_cores']} of {found['cores']} cores, "
+        f"{found['system']}, Python {found['python']}; {'; '.join(tools)}{load}; {found['time'][:10]}.\n"
+    )
+
+
+def versus(work: str) -> Callable[[Path], str]:
+    """All systems on one work."""
+
+    def block(folder: Path) -> str:
+        rows = [row for row in read("versus_peers", folder) if row["work"] == work]
+        if not rows:
+            return ""
+        rivals = list(dict.fromkeys(name for row in rows for name in row["beside"]))
+        scored = any(row["bleu"] is not None for row in rows)
+        head = ["search", "batch", "system", "ms a sentence", "p50", "p95", "p99", "first token", "tokens/s"]
+        head += (["BLEU"] if scored else []) + [text for name in rivals for text in (f"beside {name}", "equal")]
+        return table(head, [_versus_row(row, rivals, scored) for row in rows])
+
+    return block
+
+
+def _versus_row(row: Row, rivals: list[str], scored: bool) -> list[str]:
+    latency = row["latency"]
+    cells = [
+        search_name(row["setting"]["num_beams"]),
+        str(row["setting"]["batch_size"]),
+        system_name(row),
+        f"{1e3 * min(row['rounds']) / row['sentences']:.1f}",
+        *(f"{latency[name]:.1f}" for name in ("p50", "p95", "p99")),
+        f"{row['first_token']['p50']:.1f}",
+        f"{row['tokens_per_second']:,.0f}",
+    ]
+    if scored:
+        cells.append("" if row["bleu"] is None else f"{row['bleu']:.2f}")
+    for name in rivals:
+        beside = row["beside"].get(name)
+        cells += [ratio_text(beside["ratio"]), f"{beside['equal']}/{row['sentences']}"] if beside else ["", ""]
+    return cells
+
+
+def speed_picture(folder: Path) -> str:
+    return "![Tokens a second of every system](performance.png)\n" if read("versus_peers", folder) else ""
+
+
+def speed(folder: Path) -> str:
+    """How many times as fast as CTranslate2, for each work, precision and search."""
+    rows = [row for row in read("versus_peers", folder) if "ctranslate2" in row["beside"]]
+    if not rows:
+        return ""
+    batches = sorted({row["setting"]["batch_size"] for row in rows})
+    found: dict[tuple[str, str, int], dict[int, str]] = {}
+    for row in rows:
+        setting, beside = row["setting"], row["beside"]["ctranslate2"]
+        key = row["work"], row["precision"], setting["num_beams"]
+        found.setdefault(key, {})[setting["batch_size"]] = ratio_text(beside["ratio"])
+    head = ["model", "precision", "search", *(f"batch {size}" for size in batches)]
+    body = [
+        [WORKS[work], precision, search_name(beams), *(cells.get(size, "") for size in batches)]
+        for (work, precision, beams), cells in found.items()
+    ]
+    return table(head, body)
+
+
+def growth(folder: Path) -> str:
+    rows = read("growth", folder)
+    if not rows:
+        return ""
+    head = ["what grows", "to", "seq2edge int8, ms", "CTranslate2 int8, ms", "ratio"]
+    ours = [row for row in rows if row["kind"] == "seq2edge"]
+    theirs = {(row["work"], row["size"]): row for row in rows if row["kind"] != "seq2edge"}
+    body = [
+        [
+            row["work"],
+            f"{row['size']:,}",
+            f"{1e3 * min(row['rounds']):.1f}",
+            f"{1e3 * min(theirs[row['work'], row['size']]['rounds']):.1f}",
+            ratio_text(row["beside"]["ctranslate2"]["ratio"]),
+        ]
+        for row in ours
+    ]
+    return table(head, body) + "\n![Milliseconds over length, batch size and vocabulary](performance-growth.png)\n"
+
+
+def memory(folder: Path) -> str:
+    rows = read("memory", folder)
+    if not rows:
+        return ""
+    loading = table(
+        ["model", "precision", "MB on disk", "MB that loading adds", "ratio"],
+        [
+            [WORKS[row["work"]], row["precision"], *(f"{row[name]:.2f}" for name in LOADING)]
+            for row in rows
+            if row["what"] == "loading"
+        ],
+    )
+    body: dict[tuple[str, str], dict[tuple[int, int], str]] = {}
+    for row in rows:
+        if row["what"] == "translating" and row["peak_bytes"] is not None:
+            setting = row["setting"]["batch_size"], row["setting"]["num_beams"]
+            body.setdefault((WORKS[row["work"]], system_name(row)), {})[setting] = f"{row['peak_bytes'] / 1e6:.0f}"
+    settings = sorted({setting for cells in body.values() for setting in cells})
+    head = ["model", "system", *(f"batch {size}, {search_name(beams)}" for size, beams in settings)]
+    translating = table(head, [[*key, *(cells.get(one, "") for one in settings)] for key, cells in body.items()])
+    return f"{loading}\nPeak of the whole process while it translates, MB:\n\n{translating}"
+
+
+def cold_start(folder: Path) -> str:
+    rows = read("cold_start", folder)
+    if not rows:
+        return ""
+    body = [[row["work"], *(f"{row[name]:.3f}" for name in ("best", "median", "worst"))] for row in rows]
+    return table(["process", "best, s", "median, s", "worst, s"], body)
+
+
+def limits(folder: Path) -> str:
+    rows = read("limits", folder)
+    if not rows:
+        return ""
+    found = rows[0]
+    peaks = ", ".join(f"{value / 1e9:.0f} GOP/s in {name}" for name, value in found["peaks"].items())
+    head = ["work", "precision", "needs", "takes at least, ms", "takes, ms", "share of the limit"]
+    body = [
+        [
+            row["work"],
+            row["precision"],
+            f"{row['bytes'] / 1e6:.1f} MB" if "bytes" in row else f"{row['operations'] / 1e9:.1f} GOP",
+            f"{1e3 * row['least']:.2f}",
+            f"{1e3 * row['seconds']:.2f}",
+            f"{row['share']:.0%}",
+        ]
+        for row in rows[1:]
+    ]
+    return f"One core reads {found['bandwidth'] / 1e9:.1f} GB/s and multiplies {peaks}.\n\n" + table(head, body)
+
+
+def goals(folder: Path) -> str:
+    rows = goal_rows(folder)
+    return table(["goal", "wanted", "measured", ""], rows) if rows else ""
+
+
+def ratio_text(ratio: Row) -> str:
+    return f"{ratio['best']:.2f}x ({ratio['lowest']:.2f} to {ratio['highest']:.2f})"
+
+
+def search_name(num_beams: int) -> str:
+    return "greedy" if num_beams == 1 else f"beam {num_beams}"
+
+
+def system_name(row: Row) -> str:
+    """Bundles by precision, whatever their folders are called."""
+    return f"**seq2edge {row['precision']}**" if row["kind"] == "seq2edge" else str(row["system"])
+
+
+BLOCKS: dict[str, Callable[[Path], str]] = {
+    "precisions-in-readme": precisions_in_readme,
+    "precisions": precisions,
+    "machine": machine,
+    "speed": speed,
+    "speed-picture": speed_picture,
+    "versus-base": versus("base"),
+    "versus-opus": versus("opus"),
+    "versus-embedded": versus("embedded"),
+    "growth": growth,
+    "memory": memory,
+    "cold-start": cold_start,
+    "limits": limits,
+    "goals": goals,
+}
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,42 @@
+"""Where figures are kept: one file of JSON lines for each question; needs nothing."""
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from seq2edge.bench.fingerprint import take_fingerprint
+from seq2edge.bench.record import Report
+
+ROOT = Path(__file__).parents[1]
+RESULTS = ROOT / "benchmarks" / "results"
+QUICK_RESULTS = ROOT / "build" / "bench" / "results"  # of --quick runs, whose figures say nothing
+Row = dict[str, Any]
+
+
+def read(name: str, folder: Path = RESULTS) -> list[Row]:
+    """The rows of a question; none if nobody has asked it yet."""
+    path = folder / f"{name}.jsonl"
+    if not path.exists():
+        return []
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+def write(name: str, rows: list[Row], *, quick: bool, replacing: str | None = None) -> None:
+    """Write the rows of a question, each with the machine; ``replacing`` keeps those whose work is another."""
+    folder = QUICK_RESULTS if quick else RESULTS
+    folder.mkdir(parents=True, exist_ok=True)
+    kept = [] if replacing is None else [row for row in read(name, folder) if row["work"] != replacing]
+    lines = [json.dumps(row, ensure_ascii=False) for row in kept + rows]
+    (folder / f"{name}.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    print(f"{len(rows)} rows in {folder / name}.jsonl")
+
+
+def rows_of(report: Report, work: str) -> list[Row]:
+    """A row for each system and setting of a run."""
+    machine = asdict(report.machine)
+    return [{**asdict(one), "source": one.work, "work": work, "machine": machine} for one in report.measurements]
+
+
+def machine() -> Row:
+    return asdict(take_fingerprint())

@@ -1,0 +1,125 @@
+"""Speed beside PyTorch, CTranslate2 and optimum with the same weights, tokens and search, all in turns, one thread.
+
+    python benchmarks/versus_peers.py [--work base|opus|embedded] [--quick] [--flores ZH EN] [--newstest EN DE]
+
+(base) seeded weights, 25 source tokens, 30 target tokens forced, batches of 1, 16 and 64; (opus) OPUS-MT on the given
+Chinese lines, such as those of FLORES-200 dev, or on a small built-in set, batches of 32; (embedded) the embedded model
+on the given English lines, such as newstest2013, or on the built-in sentences, batches of 1 and 32. Greedy and beam 4,
+in int8 and fp32, and in int4 at batch 1. Rows go to benchmarks/results/versus_peers.jsonl; with --quick, tiny ones
+that only show that everything runs go to build/bench/results.
+"""
+
+from collections.abc import Callable
+from itertools import islice
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import click
+
+import models
+import results
+from seq2edge.bench.plan import Peers
+from seq2edge.bench.record import Report
+from seq2edge.bench.run import Wanted, run
+from seq2edge.bench.table import describe
+from seq2edge.bench.work import Given, Texts
+from seq2edge.lines import read_lines
+from seq2edge.progress import steps
+
+BEAMS = (1, 4)
+SOURCE_TOKENS, TARGET_TOKENS = 25, 30
+SENTENCES_AT_BATCH_1 = 4  # of the base model, whose sentences are all alike
+ROUNDS, QUICK_ROUNDS = 5, 2
+PEERS = ("ctranslate2", "torch", "optimum")
+FILE = click.Path(path_type=Path, exists=True)
+Pair = tuple[Path, Path] | None
+
+
+@click.command()
+@click.option("--work", "works", type=click.Choice(("base", "opus", "embedded")), multiple=True, help="Default: all.")
+@click.option("--against", type=click.Choice(PEERS), multiple=True, default=PEERS, show_default=True)
+@click.option("--flores", type=FILE, nargs=2, envvar="FLORES", help="Chinese lines and English references.")
+@click.option("--newstest", type=FILE, nargs=2, envvar="NEWSTEST", help="English lines and German references.")
+@click.option("--lines", default=32, show_default=True, help="How many of them.")
+@click.option("--optimum-python", type=click.Path(path_type=Path), default=models.ROOT / ".venv-optimum/bin/python")
+@click.option("--quick", is_flag=True, help="Only show that it runs.")
+def main(
+    works: tuple[str, ...],
+    against: tuple[str, ...],
+    flores: Pair,
+    newstest: Pair,
+    lines: int,
+    optimum_python: Path,
+    quick: bool,
+) -> None:
+    """Measure the works one after the other."""
+    measure: dict[str, Callable[[Path, Callable[..., Report]], list[results.Row]]] = {
+        "base": lambda folder, bench: base(folder, bench, quick),
+        "opus": lambda folder, bench: opus(folder, bench, chinese(flores, lines, quick)),
+        "embedded": lambda folder, bench: embedded(folder, bench, newstest, lines, quick),
+    }
+    for name in works or tuple(measure):
+
+        def bench(model: models.Model, precisions: tuple[str, ...], **settings: object) -> Report:
+            peers = Peers(names=against, checkpoint=model.checkpoint, optimum_python=optimum_python)
+            wanted = Wanted(
+                bundles=model.chosen(*precisions),
+                num_beams=BEAMS,
+                rounds=QUICK_ROUNDS if quick else ROUNDS,
+                memory=False,  # benchmarks/memory.py measures it
+                peers=peers,
+                **settings,  # type: ignore[arg-type]
+            )
+            with steps() as begin:
+                report = run(wanted, begin=begin)
+            print(describe(report), end="\n\n", flush=True)
+            return report
+
+        with TemporaryDirectory() as folder:
+            rows = measure[name](Path(folder), bench)
+        results.write("versus_peers", rows, quick=quick, replacing=name)
+
+
+def base(folder: Path, bench: Callable[..., Report], quick: bool) -> list[results.Row]:
+    shape = models.QUICK if quick else models.BASE
+    model = models.base_model(folder, precisions=("int8", "int4"), shape=shape)
+    rows = []
+    for batch_size in (1, 4) if quick else (1, 16, 64):
+        texts = models.RandomIds(max(batch_size, SENTENCES_AT_BATCH_1), SOURCE_TOKENS, shape.source_vocabulary)
+        precisions = ("int8", "fp32", "int4") if batch_size == 1 else ("int8", "fp32")
+        report = bench(model, precisions, texts=texts, batch_sizes=(batch_size,), new_tokens=TARGET_TOKENS)
+        rows += results.rows_of(report, "base")
+    return rows
+
+
+def opus(folder: Path, bench: Callable[..., Report], texts: Given) -> list[results.Row]:
+    model = models.opus_model(folder, precisions=("int8",))
+    sentences = len(texts.sources or ())  # type: ignore[attr-defined]
+    report = bench(model, ("int8", "fp32"), texts=texts, batch_sizes=(min(32, sentences),))
+    return results.rows_of(report, "opus")
+
+
+def embedded(folder: Path, bench: Callable[..., Report], newstest: Pair, lines: int, quick: bool) -> list[results.Row]:
+    model = models.embedded_model(folder, precisions=("int8", "fp32", "int4"))
+    texts = given(newstest, 4 if quick else lines) if newstest else Texts()
+    rows = []
+    for batch_size in (1, 4) if quick else (1, 32):
+        precisions = ("int8", "fp32", "int4") if batch_size == 1 else ("int8", "fp32")
+        rows += results.rows_of(bench(model, precisions, texts=texts, batch_sizes=(batch_size,)), "embedded")
+    return rows
+
+
+def chinese(flores: Pair, lines: int, quick: bool) -> Texts:
+    if flores:
+        return given(flores, 4 if quick else lines)
+    sentences = list(read_lines(Path(__file__).with_name("sentences.zh.txt")))
+    return Texts(sentences[: 4 if quick else None])
+
+
+def given(pair: tuple[Path, Path], lines: int) -> Texts:
+    sources, references = (list(islice(read_lines(path), lines)) for path in pair)
+    return Texts(sources, references)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""Measure bundles and peers side by side: the parts of ``seq2edge bench``."""

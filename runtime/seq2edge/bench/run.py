@@ -1,0 +1,204 @@
+"""The whole benchmark: every system under every setting; needs numpy and onnxruntime."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import product
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from seq2edge.bench.alone import Alone, measure_alone
+from seq2edge.bench.fingerprint import load_average, take_fingerprint
+from seq2edge.bench.plan import Peers, load_bundles, plan_bundles, plan_peers, rivals_of
+from seq2edge.bench.quality import bleu, check_sacrebleu
+from seq2edge.bench.record import FORMAT_VERSION, Beside, Measurement, Report, Setting
+from seq2edge.bench.rounds import Timing, alternate
+from seq2edge.bench.statistics import latency_of, ratio_of
+from seq2edge.bench.system import System, SystemPlan, open_system
+from seq2edge.bench.work import Given, Texts, Work, search_options, token_count
+from seq2edge.bundle import Bundle
+from seq2edge.errors import UsageError
+from seq2edge.generation import GenerationOptions
+from seq2edge.languages import default_tags
+from seq2edge.tokenizer import Tokenizer, load_tokenizer
+
+Tick = Callable[[str], None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wanted:
+    """What to measure: all combinations."""
+
+    bundles: tuple[Path, ...] = ()  # none: the embedded one
+    devices: tuple[str, ...] = ("cpu",)
+    threads: tuple[int, ...] = (1,)
+    batch_sizes: tuple[int, ...] = (1,)
+    num_beams: tuple[int, ...] = (1,)
+    rounds: int = 5
+    new_tokens: int | None = None
+    memory: bool = True  # start a process for each system and setting
+    texts: Given = field(default_factory=Texts)
+    peers: Peers = field(default_factory=Peers)
+
+    def __post_init__(self) -> None:
+        if self.peers.names and set(self.devices) != {"cpu"}:
+            raise UsageError("peers are measured on the CPU: leave out --device, or --against")
+        if self.texts.references is not None:
+            check_sacrebleu()
+
+    @property
+    def places(self) -> list[tuple[Any, int]]:
+        """Device and threads: what systems are opened for."""
+        return list(product(dict.fromkeys(self.devices), dict.fromkeys(self.threads)))
+
+    @property
+    def searches(self) -> list[tuple[int, int]]:
+        return list(product(dict.fromkeys(self.batch_sizes), dict.fromkeys(self.num_beams)))
+
+    def ticks(self, systems: int) -> int:
+        """How often a run says that something is done."""
+        return len(self.places) * len(self.searches) * systems * (1 + self.rounds + self.memory)
+
+
+@dataclass(frozen=True)
+class Model:
+    """What the benchmark knows of the model that a system runs."""
+
+    bundle: Bundle
+    tokenizer: Tokenizer
+    work: Work
+
+    def options(self, num_beams: int, new_tokens: int | None) -> GenerationOptions:
+        manifest = self.bundle.manifest
+        return search_options(
+            manifest.generation, num_beams=num_beams, longest=manifest.max_positions, new_tokens=new_tokens
+        )
+
+
+def run(wanted: Wanted, *, begin: Callable[[int], Tick] = lambda _: lambda _: None) -> Report:
+    """Measure all that is wanted; ``begin`` is told how many times its answer will be called."""
+    machine = take_fingerprint()
+    bundles = load_bundles(wanted.bundles)
+    models = [_model(bundle, wanted) for bundle in bundles]
+    with TemporaryDirectory() as folder:
+        plans = [*plan_bundles(bundles), *plan_peers(wanted.peers, bundles, Path(folder))]
+        known = dict(zip((plan.name for plan in plans), models + models[:1] * (len(plans) - len(models)), strict=True))
+        tick, measurements = begin(wanted.ticks(len(plans))), []
+        for device, threads in wanted.places:
+            here = [replace(plan, device=device, threads=threads) for plan in plans]
+            measurements += _measure_place(here, known, wanted, tick)
+    return Report(
+        format_version=FORMAT_VERSION,
+        machine=machine,
+        load_average_after=load_average(),
+        measurements=tuple(measurements),
+    )
+
+
+def _model(bundle: Bundle, wanted: Wanted) -> Model:
+    manifest = bundle.manifest
+    files = {name: bundle.folder / name for name in manifest.files}
+    tokenizer = load_tokenizer(manifest.tokenizer, manifest.tokens, files).tagged(default_tags(manifest.languages))
+    work = wanted.texts.work(tokenizer, longest=manifest.max_positions, largest_batch=max(wanted.batch_sizes))
+    return Model(bundle, tokenizer, work)
+
+
+def _measure_place(
+    plans: list[SystemPlan], models: Mapping[str, Model], wanted: Wanted, tick: Tick
+) -> list[Measurement]:
+    found: list[Measurement] = []
+    systems: dict[str, System] = {}
+    try:
+        for plan in plans:
+            systems[plan.name] = open_system(plan)
+        for batch_size, num_beams in wanted.searches:
+            found += _measure_setting(plans, systems, models, wanted, batch_size, num_beams, tick)
+    finally:
+        for system in systems.values():
+            system.close()
+    return found
+
+
+def _measure_setting(
+    plans: list[SystemPlan],
+    systems: Mapping[str, System],
+    models: Mapping[str, Model],
+    wanted: Wanted,
+    batch_size: int,
+    num_beams: int,
+    tick: Tick,
+) -> list[Measurement]:
+    options = {name: models[name].options(num_beams, wanted.new_tokens) for name in systems}
+    work = {name: models[name].work for name in systems}
+    measured_alone = plans if wanted.memory else []
+    alone = {one.name: _alone(one, work[one.name], options[one.name], batch_size, tick) for one in measured_alone}
+    timings = alternate(systems, work, options, batch_size=batch_size, rounds=wanted.rounds, tick=tick)
+    return [
+        _measurement(
+            plan,
+            Setting(device=plan.device, threads=plan.threads, batch_size=batch_size, num_beams=num_beams),
+            models[plan.name],
+            timings[plan.name],
+            alone.get(plan.name),
+            wanted.new_tokens,
+            _beside(plan, plans, work, timings),
+        )
+        for plan in plans
+    ]
+
+
+def _alone(plan: SystemPlan, work: Work, options: GenerationOptions, batch_size: int, tick: Tick) -> Alone:
+    batches = [[work.sources[place] for place in batch] for batch in work.batches(batch_size)]
+    found = measure_alone(plan, options, batches)
+    tick(f"{plan.name}, memory")
+    return found
+
+
+def _beside(
+    plan: SystemPlan, plans: Sequence[SystemPlan], work: Mapping[str, Work], timings: Mapping[str, Timing]
+) -> dict[str, Beside]:
+    found = {}
+    for column, rival in rivals_of(plan, plans).items():
+        ours, theirs = timings[plan.name], timings[rival.name]
+        same_tokens = work[plan.name].sources == work[rival.name].sources
+        equal = sum(one == other for one, other in zip(ours.outputs, theirs.outputs, strict=True))
+        found[column] = Beside(
+            system=rival.name,
+            ratio=ratio_of(theirs.round_seconds, ours.round_seconds),
+            equal=equal if same_tokens else None,
+        )
+    return found
+
+
+def _measurement(
+    plan: SystemPlan,
+    setting: Setting,
+    model: Model,
+    timing: Timing,
+    alone: Alone | None,
+    new_tokens: int | None,
+    beside: dict[str, Beside],
+) -> Measurement:
+    work, tokens = model.work, token_count(timing.outputs)
+    score = None if work.references is None else bleu(model.tokenizer.decode(timing.outputs), work.references)
+    return Measurement(
+        system=plan.name,
+        kind=plan.kind,
+        precision=plan.precision,
+        tool=plan.tool,
+        size=plan.size,
+        setting=setting,
+        work=work.signature,
+        sentences=len(work.sources),
+        source_tokens=work.source_tokens,
+        target_tokens=tokens,
+        new_tokens=new_tokens,
+        rounds=tuple(timing.round_seconds),
+        latency=latency_of(timing.latencies),
+        first_token=latency_of(timing.first_latencies),
+        tokens_per_second=tokens / min(timing.round_seconds),
+        load_seconds=alone.load_seconds if alone else None,
+        peak_bytes=alone.peak_bytes if alone else None,
+        bleu=score,
+        beside=beside,
+    )

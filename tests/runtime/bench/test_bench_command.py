@@ -1,0 +1,101 @@
+"""``seq2edge bench`` end to end on the embedded model, and its errors; nothing depends on how long anything takes."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from seq2edge.bench.record import read_report
+from seq2edge.bundle import EMBEDDED
+
+
+def bench(*arguments: object) -> subprocess.CompletedProcess[str]:
+    program = [sys.executable, "-m", "seq2edge", "bench", *map(str, arguments)]
+    return subprocess.run(program, capture_output=True, text=True, check=False, encoding="utf-8")
+
+
+@pytest.fixture(scope="module")
+def texts(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("bench") / "texts.en"
+    path.write_text("Good morning.\nWhere is the nearest train station?\n", encoding="utf-8")
+    return path
+
+
+@pytest.fixture(scope="module")
+def done(texts: Path) -> tuple[subprocess.CompletedProcess[str], Path]:
+    """Two sentences, two rounds, two bundles that are the same, greedy and beam 2."""
+    file = texts.with_name("report.json")
+    two = ["-m", EMBEDDED, "-m", EMBEDDED.parent / ".." / "models" / EMBEDDED.name]
+    return bench(*two, "-i", texts, "--rounds", 2, "--num-beams", 1, "--num-beams", 2, "--json", file), file
+
+
+def test_a_run_prints_tables_and_nothing_else(done: Any) -> None:
+    found, _ = done
+    assert (found.returncode, found.stderr) == (0, "")
+    assert found.stdout.count("ms/sentence") == 2
+    assert "cpu, 1 thread, batch 1, beam 2: 2 sentences" in found.stdout
+
+
+def test_the_json_file_has_every_figure(done: Any) -> None:
+    report = read_report(done[1])
+    assert len(report.measurements) == 4
+    for one in report.measurements:
+        assert len(one.rounds) == 2
+        assert one.target_tokens > 4
+        assert one.load_seconds is not None
+        assert sys.platform != "linux" or (one.peak_bytes or 0) > one.size
+        assert one.latency.best <= one.latency.p50 <= one.latency.p95 <= one.latency.p99
+
+
+def test_the_second_bundle_stands_beside_the_first(done: Any) -> None:
+    first, second = read_report(done[1]).measurements[:2]
+    assert first.beside == {}
+    [beside] = second.beside.values()
+    assert (beside.system, beside.equal) == (first.system, 2)
+    assert beside.ratio.lowest <= beside.ratio.highest
+
+
+def test_a_file_compared_with_itself_has_not_changed(done: Any) -> None:
+    found = bench("--compare", done[1], done[1])
+    assert (found.returncode, found.stderr) == (0, "")
+    assert found.stdout == "0 of 24 figures changed beyond noise\n"
+
+
+def test_forced_lengths_references_and_a_picture(texts: Path, tmp_path: Path) -> None:
+    pytest.importorskip("sacrebleu")
+    pytest.importorskip("matplotlib")
+    (tmp_path / "texts.de").write_text("Guten Morgen.\nWo ist der nächste Bahnhof?\n", encoding="utf-8")
+    wanted = ["--new-tokens", 5, "--no-memory", "--rounds", 1, "--json", tmp_path / "r.json"]
+    found = bench("-i", texts, "-r", tmp_path / "texts.de", *wanted, "--plot", tmp_path / "p.svg")
+    assert (found.returncode, found.stderr) == (0, "")
+    [one] = json.loads((tmp_path / "r.json").read_text(encoding="utf-8"))["measurements"]
+    assert (one["target_tokens"], one["peak_bytes"]) == (10, None)
+    assert one["bleu"] > 10
+    assert (tmp_path / "p.svg").stat().st_size > 5000
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--against", "fasttext"], "'fasttext' is not one of"),
+        (["--against", "torch"], "torch needs the weights that the bundle was made from: name them with --checkpoint"),
+        (["-m", "nowhere"], "nowhere is not a bundle"),
+        (["-i", "nowhere.txt"], "nowhere.txt cannot be read"),
+        (["-r", "nowhere.txt"], "nowhere.txt cannot be read"),
+        (["--json", "nowhere/x.json"], "nowhere/x.json cannot be written"),
+        (["--plot", "x.jpeg"], "no suffix of a picture"),
+        (["--new-tokens", "1000"], "outputs of 1000 tokens were asked for, but the model makes at most 256"),
+        (["--device", "tpu"], "there is no device 'tpu'"),
+        (["--device", "cuda", "--against", "torch", "--checkpoint", "x"], "peers are measured on the CPU"),
+        (["--compare", "a.json", "b.json"], "a.json cannot be read"),
+    ],
+)
+def test_errors_are_one_sentence(arguments: list[str], message: str) -> None:
+    found = bench(*arguments, "--no-memory")
+    assert found.returncode == 2
+    assert message in found.stderr
+    assert "Traceback" not in found.stderr
+    assert found.stdout == ""

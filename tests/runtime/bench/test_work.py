@@ -1,0 +1,99 @@
+"""The sentences and the search that every system gets."""
+
+import pytest
+
+from seq2edge.bench.rounds import alternate
+from seq2edge.bench.system import Answer
+from seq2edge.bench.work import Texts, Work, first_token_only, search_options
+from seq2edge.bundle import EMBEDDED, load_bundle
+from seq2edge.errors import DataError, UsageError
+from seq2edge.generation import GenerationOptions
+from seq2edge.tokenizer import Tokenizer, load_tokenizer
+
+OPTIONS = GenerationOptions(
+    decoder_start_token_id=2, eos_token_id=3, pad_token_id=0, num_beams=4, max_new_tokens=256, forced_eos_token_id=3
+)
+
+
+@pytest.fixture(scope="module")
+def tokenizer() -> Tokenizer:
+    manifest = load_bundle(EMBEDDED).manifest
+    return load_tokenizer(manifest.tokenizer, manifest.tokens, {name: EMBEDDED / name for name in manifest.files})
+
+
+def test_built_in_sentences_are_repeated_to_fill_a_batch(tokenizer: Tokenizer) -> None:
+    assert len(Texts().work(tokenizer, longest=256, largest_batch=64).sources) == 64
+    assert len(Texts().work(tokenizer, longest=256, largest_batch=1).sources) == 24
+
+
+def test_lines_that_say_nothing_are_left_out_with_their_references(tokenizer: Tokenizer) -> None:
+    work = Texts(["Good morning.", " ", "Hello."], ["a", "b", "c"]).work(tokenizer, longest=256, largest_batch=2)
+    assert len(work.sources) == 2
+    assert work.references == ["a", "c"]
+
+
+def test_a_line_that_does_not_fit_is_named(tokenizer: Tokenizer) -> None:
+    with pytest.raises(DataError, match=r"sentence 2 has \d+ tokens, but the model reads 4"):
+        Texts(["No!", "Where is the nearest train station?"]).work(tokenizer, longest=4, largest_batch=1)
+
+
+def test_a_batch_larger_than_the_sentences_is_refused(tokenizer: Tokenizer) -> None:
+    with pytest.raises(UsageError, match="a batch of 3 was asked for, but there are 2 sentences"):
+        Texts(["No!", "Yes!"]).work(tokenizer, longest=256, largest_batch=3)
+
+
+def test_references_must_be_as_many_and_go_with_sentences() -> None:
+    with pytest.raises(DataError, match="2 sentences and 1 references"):
+        Texts(["a", "b"], ["c"])
+    with pytest.raises(UsageError, match="give --input"):
+        Texts(None, ["c"])
+
+
+def test_batches_hold_every_sentence_once_longest_first() -> None:
+    work = Work([[1], [1, 2, 3], [1, 2], [1, 2, 3, 4]])
+    assert work.batches(2) == [[3, 1], [2, 0]]
+
+
+def test_the_search_is_the_bundles_own_with_other_beams() -> None:
+    found = search_options(OPTIONS, num_beams=1, longest=64)
+    assert (found.num_beams, found.longest(1), found.shortest(1), found.forced_eos_token_id) == (1, 65, 0, None)
+
+
+def test_forced_lengths_are_exact_and_must_fit() -> None:
+    found = search_options(OPTIONS, num_beams=1, longest=64, new_tokens=30)
+    assert (found.longest(1), found.shortest(1)) == (31, 31)
+    with pytest.raises(UsageError, match="at most 64"):
+        search_options(OPTIONS, num_beams=1, longest=64, new_tokens=65)
+
+
+def test_the_first_token_is_a_search_of_one_step() -> None:
+    found = first_token_only(search_options(OPTIONS, num_beams=4, longest=64, new_tokens=30))
+    assert (found.longest(1), found.shortest(1), found.num_beams) == (2, 2, 4)
+
+
+class Echo:
+    """A system that says what it was given and notes its turns."""
+
+    def __init__(self, name: str, turns: list[str]) -> None:
+        self.name, self.turns = name, turns
+
+    def translate(self, sources: list[list[int]], options: GenerationOptions) -> Answer:
+        if options.longest(1) > 2:
+            self.turns.append(self.name)
+        return Answer(sources, 0.5)
+
+    def peak_memory(self) -> int | None:
+        return None
+
+    def close(self) -> None:
+        pass
+
+
+def test_systems_have_their_turns_one_after_the_other() -> None:
+    turns: list[str] = []
+    systems, work = {name: Echo(name, turns) for name in "AB"}, Work([[5], [6, 7]])
+    found = alternate(systems, dict.fromkeys("AB", work), dict.fromkeys("AB", OPTIONS), batch_size=2, rounds=3)
+    assert "".join(turns) == "AB" + "ABABAB"
+    assert found["A"].outputs == work.sources
+    assert found["A"].round_seconds == [0.5, 0.5, 0.5]
+    assert len(found["B"].first_latencies) == 3
