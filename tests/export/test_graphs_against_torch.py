@@ -47,9 +47,9 @@ def sources(original) -> list[list[int]]:
 
 def test_cross_keys_and_values_are_the_originals(engines, sources) -> None:
     ours, theirs = engines[0].start(sources), engines[1].start(sources)
-    real = ours.source[names.SOURCE_MASK][:, None, :, None]  # what stands in the padding is never looked at
-    for name, tensor in zip(names.cross(2), theirs.cross, strict=True):
-        np.testing.assert_allclose(ours.source[name] * real, tensor.numpy() * real, atol=LOGITS)
+    real = pad_sources(sources, 0)[1][:, None, :, None]  # what stands in the padding is never looked at
+    for name, states in theirs.cross_states.items():
+        np.testing.assert_allclose(ours.cross_states[name] * real, states * real, atol=LOGITS)
 
 
 @pytest.mark.parametrize("prefix", [1, 2, 7])
