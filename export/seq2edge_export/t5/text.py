@@ -47,8 +47,11 @@ def read_added(folder: Path) -> tuple[int, str]:
     if type(count) is not int or not 0 <= count <= 10_000:
         raise CheckpointError(f"extra_ids in {TOKENIZER_CONFIG} is {count!r}, which is no number of tokens")
     known = {PAD, EOS, UNK, *(f"<extra_id_{number}>" for number in range(count))}
-    entries = settings.get("added_tokens_decoder") or {}
-    added = [str(entry.get("content")) if isinstance(entry, dict) else str(entry) for entry in entries.values()]
+    entries = [
+        *(settings.get("added_tokens_decoder") or {}).values(),
+        *(read_settings(folder / TOKENIZER, wanted=False).get("added_tokens") or []),
+    ]
+    added = [str(entry.get("content")) if isinstance(entry, dict) else str(entry) for entry in entries]
     return count, ", ".join(sorted({*added, *read_settings(folder / ADDED, wanted=False)} - known))
 
 
