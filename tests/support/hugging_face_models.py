@@ -73,8 +73,8 @@ class Pair:
 
 
 def score_limit(tokens: int, length_penalty: float) -> float:
-    """How far scores may be apart: sums of up to 60 log-probabilities whose logits differ by 1e-5, by length."""
-    return 1e-4 * max(1.0, tokens**-length_penalty)
+    """How far scores may be apart: a sum of log-probabilities, each off by 1e-5, divided by a power of the length."""
+    return max(1e-4, 1e-5 * tokens ** (1 - length_penalty))
 
 
 def generate(model: PreTrainedModel, inputs: Any, **options: Any) -> Any:
