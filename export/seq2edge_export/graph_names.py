@@ -10,10 +10,11 @@ bundle parts from the original.
 """
 
 import ast
-import hashlib
 
 import onnx_ir as ir
-from torch import Tensor, nn
+from torch import nn
+
+from seq2edge_graphs.weights import digest
 
 PREFIX = "model."  # where the traced modules keep the Transformer
 SCOPES = "pkg.torch.onnx.name_scopes"
@@ -27,7 +28,7 @@ def name_weights(graph: ir.Graph, module: nn.Module) -> None:
         constant = value.const_value
         if constant is None or constant.dtype != ir.DataType.FLOAT or not constant.shape:
             continue
-        name = known.get(hashlib.sha256(constant.tobytes()).digest())
+        name = known.get(digest(constant))
         if name is not None and name not in taken:
             value.name = name
             taken.add(name)
@@ -50,9 +51,6 @@ def _names_by_content(module: nn.Module) -> dict[bytes, str]:
     names: dict[bytes, str] = {}
     for name, tensor in (*module.named_parameters(), *module.named_buffers()):
         for form in (tensor, tensor.t() if tensor.dim() == 2 else tensor):
-            names.setdefault(_digest(form), name.removeprefix(PREFIX))
+            content = form.detach().cpu().numpy()
+            names.setdefault(digest(ir.Tensor(content)), name.removeprefix(PREFIX))
     return names
-
-
-def _digest(tensor: Tensor) -> bytes:
-    return hashlib.sha256(tensor.detach().cpu().contiguous().numpy().tobytes()).digest()

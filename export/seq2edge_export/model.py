@@ -355,6 +355,12 @@ class Transformer(nn.Module):
         return [KeysValues(empty, empty)] * self.shape.decoder_layers
 
 
+def without_weights(shape: Architecture) -> Transformer:
+    """The model with its computed tables, but with parameters that take no memory until they are put there."""
+    with torch.device("meta"):
+        return Transformer(shape)
+
+
 def norm_of(shape: Architecture) -> nn.Module:
     kind = nn.LayerNorm if shape.norm == "layer" else RmsNorm
     return kind(shape.width, eps=shape.norm_epsilon)
@@ -373,8 +379,8 @@ def causal_mask(*, past: int, new: int, device: torch.device) -> Tensor:
 
 def sinusoids(shape: Architecture) -> Tensor:
     """Waves of growing length, sine and cosine of each; computed in double precision."""
-    waves = torch.arange(0, shape.width, 2, dtype=torch.float64) / shape.width
-    positions = shape.position_offset + torch.arange(shape.max_positions, dtype=torch.float64)
+    waves = torch.arange(0, shape.width, 2, dtype=torch.float64, device="cpu") / shape.width
+    positions = shape.position_offset + torch.arange(shape.max_positions, dtype=torch.float64, device="cpu")
     angles = positions[:, None] * 10_000.0**-waves  # (positions, D / 2)
     if shape.positions == "sinusoidal_halves":
         return torch.cat([angles.sin(), angles.cos()], dim=1).float()
@@ -387,7 +393,7 @@ def distance_buckets(shape: Architecture, *, both_ways: bool) -> Tensor:
     Half of the buckets are for one distance each, the others for ranges that grow. It is a table, as the logarithm of
     another runtime could round a distance into the next bucket.
     """
-    distances = torch.arange(-shape.relative_distance, shape.relative_distance + 1)
+    distances = torch.arange(-shape.relative_distance, shape.relative_distance + 1, device="cpu")
     count = shape.relative_buckets // 2 if both_ways else shape.relative_buckets
     steps = distances.abs() if both_ways else (-distances).clamp(min=0)
     near = count // 2

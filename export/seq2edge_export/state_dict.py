@@ -1,6 +1,8 @@
 """Read a state dict without running code from its file; needs torch and safetensors."""
 
 import warnings
+import zipfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,7 @@ from torch import Tensor
 from seq2edge.errors import CheckpointError
 
 StateDict = dict[str, Tensor]
+Tensors = Mapping[str, Tensor]  # a state dict, or one that stays in its files
 NESTED = ("state_dict", "model_state_dict", "model")  # where training scripts keep it beside other things
 COMPILED, PARALLEL = "_orig_mod.", "module."  # what torch.compile and DataParallel put into the names
 CONVERT = "torch.save(model.state_dict(), 'weights.pt')"
@@ -25,6 +28,11 @@ def read_state_dict(path: Path) -> StateDict:
     return _plain_names(_unwrapped(content, path))
 
 
+def is_mapped(path: Path) -> bool:
+    """Whether a file's tensors are mapped from it rather than copied; what torch.save wrote before 1.6 cannot be."""
+    return path.suffix == ".safetensors" or zipfile.is_zipfile(path)
+
+
 def _load_safetensors(path: Path) -> StateDict:
     try:
         return load_file(path)
@@ -36,7 +44,7 @@ def _load_tensors(path: Path) -> Any:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # it says more about TorchScript than the error does
-            return torch.load(path, map_location="cpu", weights_only=True)
+            return torch.load(path, map_location="cpu", weights_only=True, mmap=is_mapped(path))
     except Exception:  # a broken file makes torch.load raise whatever its reader meets
         raise CheckpointError(
             f"{path} is broken or holds more than tensors, and code from a file is never run: "

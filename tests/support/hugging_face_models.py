@@ -67,8 +67,14 @@ class Pair:
                 assert list(one.tokens) == row[: len(one.tokens)], texts[place]
                 assert set(row[len(one.tokens) :]) <= {self.model.config.pad_token_id}
                 assert one.text.strip() == self.tokenizer.decode(row, skip_special_tokens=True).strip()
-                if "sequences_scores" in wanted:  # sums of 30 log-probabilities whose logits differ by 1e-5
-                    assert abs(one.score - wanted.sequences_scores[place * count + rank].item()) < 1e-4
+                if "sequences_scores" in wanted:
+                    difference = abs(one.score - wanted.sequences_scores[place * count + rank].item())
+                    assert difference < score_limit(len(one.tokens), options.get("length_penalty", 1.0))
+
+
+def score_limit(tokens: int, length_penalty: float) -> float:
+    """How far scores may be apart: a sum of log-probabilities, each off by 1e-5, divided by a power of the length."""
+    return max(1e-4, 1e-5 * tokens ** (1 - length_penalty))
 
 
 def generate(model: PreTrainedModel, inputs: Any, **options: Any) -> Any:

@@ -2,35 +2,34 @@
 
 from pathlib import Path
 
-import torch
-
 from seq2edge.architecture import Architecture
 from seq2edge.errors import CheckpointError
 from seq2edge_export.hugging_face.config import ACTIVATIONS, Config
-from seq2edge_export.hugging_face.embeddings import Embeddings, find_embeddings, without_empty_bias
-from seq2edge_export.hugging_face.places import POSITIONS, TIED, places, with_model_names
+from seq2edge_export.hugging_face.embeddings import Embeddings, find_embeddings, shape_bias
+from seq2edge_export.hugging_face.places import POSITIONS, TIED, give_model_names, places
 from seq2edge_export.hugging_face.positions import fill_positions, find_tables, with_positions
 from seq2edge_export.hugging_face.traits import Traits
-from seq2edge_export.model import Transformer
-from seq2edge_export.placing import Place, fill, misfit
-from seq2edge_export.state_dict import StateDict
+from seq2edge_export.model import Transformer, without_weights
+from seq2edge_export.placing import fill, tensor_problems
+from seq2edge_export.stored_tensors import StoredTensors
 
 
-def build(folder: Path, config: Config, traits: Traits, state: StateDict) -> Transformer:
+def build(folder: Path, config: Config, traits: Traits, state: StoredTensors) -> Transformer:
     """The model itself, every tensor in its place; what does not fit is in one error."""
-    state = without_empty_bias(with_model_names(state))
+    give_model_names(state)
+    shape_bias(state)
     problems: list[str] = []
     embeddings = find_embeddings(config, state, problems)
     tables = find_tables(traits.table, config, state, problems)
     shape = _shape(folder, config, traits, embeddings)
     found = [*embeddings.places(), *places(shape)]
-    with torch.device("meta"):  # shapes alone: sizes that do not fit together could ask for any amount of memory
-        problems += _tensor_problems(state, found, Transformer(shape))
+    # shapes alone: sizes that do not fit together could ask for any amount of memory
+    problems += tensor_problems(state, found, without_weights(shape), ignored=(*TIED, *POSITIONS.values()))
     if problems:
         raise CheckpointError(
             f"{folder} does not hold the Transformer that its config describes: {'; '.join(problems)}"
         )
-    model = Transformer(with_positions(shape, tables))
+    model = without_weights(with_positions(shape, tables))
     fill(model, found, state)
     fill_positions(model, tables)
     return model.eval()
@@ -59,13 +58,3 @@ def _shape(folder: Path, config: Config, traits: Traits, embeddings: Embeddings)
         )
     except ValueError as error:
         raise CheckpointError(f"the settings in {folder} do not fit together: {error}") from None
-
-
-def _tensor_problems(state: StateDict, found: list[Place], model: Transformer) -> list[str]:
-    names = {place.theirs for place in found}
-    problems = [f"{name} is missing" for name in sorted(names - state.keys() - set(TIED))]
-    surplus = [name for name in state if name not in {*names, *TIED, *POSITIONS.values()}]
-    problems += [f"{name} has no place in it" for name in surplus]
-    return problems + [
-        text for place in found if place.theirs in state if (text := misfit(place, state[place.theirs], model))
-    ]

@@ -81,14 +81,22 @@ def unsupported(config: Config, content: Settings, fixed: Settings) -> list[str]
     ]
     if config.activation_function not in ACTIVATIONS:
         found.append(f"the activation {config.activation_function}")
-    if "quantization_config" in content:
-        found.append("weights that are already quantized (quantization_config)")
+    found += quantized(content)
     found += [
         f"{name} = {content[name]!r}, where this family has {value!r}"
         for name, value in fixed.items()
         if content.get(name) not in (None, value)
     ]
     return found
+
+
+def quantized(content: Settings) -> list[str]:
+    """A reason to refuse, or none."""
+    return (
+        ["weights that are already quantized (quantization_config)"]
+        if content.get("quantization_config") is not None
+        else []
+    )
 
 
 def config_value(config: Config, side: str, what: str) -> Any:

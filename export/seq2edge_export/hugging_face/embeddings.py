@@ -7,7 +7,8 @@ import torch
 from seq2edge_export.hugging_face.config import Config
 from seq2edge_export.hugging_face.places import BIAS, DECODER, ENCODER, HEAD, SHARED
 from seq2edge_export.placing import Place
-from seq2edge_export.state_dict import StateDict
+from seq2edge_export.state_dict import Tensors
+from seq2edge_export.stored_tensors import StoredTensors
 
 
 @dataclass(frozen=True)
@@ -36,7 +37,7 @@ class Embeddings:
         return [*found, Place(BIAS, ("output.bias",))] if self.bias else found
 
 
-def find_embeddings(config: Config, state: StateDict, problems: list[str]) -> Embeddings:
+def find_embeddings(config: Config, state: Tensors, problems: list[str]) -> Embeddings:
     """What is missing is tied to what is there; what is there twice is one if it is equal."""
     if config.share_encoder_decoder_embeddings:
         source = _first(state, ENCODER, SHARED, DECODER, HEAD)
@@ -52,22 +53,20 @@ def find_embeddings(config: Config, state: StateDict, problems: list[str]) -> Em
     return Embeddings(source, target, output, bias=BIAS in state)
 
 
-def without_empty_bias(state: StateDict) -> StateDict:
-    """The bias of the logits as a vector; most models have it, but filled with zeros."""
+def shape_bias(state: StoredTensors) -> None:
+    """Make the bias of the logits a vector; most models have it, but filled with zeros, and then it is left out."""
     if BIAS not in state:
-        return state
+        return
     bias = state[BIAS].squeeze(0) if state[BIAS].dim() == 2 else state[BIAS]
-    rest = {name: tensor for name, tensor in state.items() if name != BIAS}
-    return rest | {BIAS: bias} if bias.count_nonzero() else rest
+    state.change(BIAS, bias.clone() if bias.count_nonzero() else None)
 
 
-def _first(state: StateDict, *names: str) -> str:
+def _first(state: Tensors, *names: str) -> str:
     return next((name for name in names if name in state), names[0])
 
 
-def same(state: StateDict, first: str, second: str) -> bool:
+def same(state: Tensors, first: str, second: str) -> bool:
     """Whether two names mean one tensor, be it saved twice."""
     if first == second or first not in state or second not in state:
         return first == second
-    one, other = state[first], state[second]
-    return one.data_ptr() == other.data_ptr() or torch.equal(one, other)
+    return torch.equal(state[first], state[second])

@@ -30,5 +30,5 @@ def read_settings(path: Path, *, wanted: bool = True) -> Settings:
     except (ValueError, RecursionError) as error:
         raise CheckpointError(f"{path} is not JSON in UTF-8 ({error})") from None
     if not isinstance(content, dict):
-        raise CheckpointError(f"{path} should hold an object, not {type(content).__name__}")
+        raise CheckpointError(f"{path} should hold a JSON object, not {type(content).__name__}")
     return content

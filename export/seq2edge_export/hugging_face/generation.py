@@ -9,6 +9,14 @@ from seq2edge.generation import GenerationOptions
 from seq2edge_export.hugging_face.folder import CONFIG, GENERATION, Settings, read_settings
 
 OURS = {field.name: field.default for field in fields(GenerationOptions) if field.name != "seed"}
+WITHOUT_EFFECT = {  # on the tokens of a search that is ours
+    *("_from_model_config", "transformers_version", "bos_token_id"),
+    *("use_cache", "cache_implementation", "cache_config", "max_cache_len", "prefill_chunk_size", "low_memory"),
+    *("output_attentions", "output_hidden_states", "output_scores", "output_logits", "return_dict_in_generate"),
+    *("compile_config", "disable_compile", "continuous_batching_config", "trust_remote_code"),
+    *("is_assistant", "num_assistant_tokens", "num_assistant_tokens_schedule", "assistant_confidence_threshold"),
+    *("assistant_lookbehind", "target_lookbehind", "max_matching_ngram_size", "assistant_ensemble_weight"),
+}
 NEUTRAL: Settings = {  # options that our search has not, and the value with which they do nothing
     "num_beam_groups": 1,
     "diversity_penalty": 0.0,
@@ -30,7 +38,12 @@ NEUTRAL: Settings = {  # options that our search has not, and the value with whi
     "stop_strings": None,
     "max_time": None,
     "token_healing": False,
+    "remove_invalid_values": False,
     "dola_layers": None,
+    "prompt_lookup_num_tokens": None,
+    "assistant_early_exit": None,
+    "speculation_type": None,
+    "use_mtp": False,
 }
 
 
@@ -40,9 +53,9 @@ def read_generation(folder: Path, content: Settings, problems: list[str]) -> Gen
     found = read_settings(folder / GENERATION) if file == GENERATION else _old(content)
     found = {name: value for name, value in found.items() if value is not None}
     problems += [
-        f"{name} = {found[name]!r} in {file}, which the search has not"
-        for name, neutral in NEUTRAL.items()
-        if found.get(name) not in (None, neutral, [], {})
+        f"{name} = {value!r} in {file}, which the search has not"
+        for name, value in found.items()
+        if name not in OURS and name not in WITHOUT_EFFECT and value not in (NEUTRAL.get(name), [], {})
     ]
     try:
         return read_closed(GenerationOptions, _complete(found, content), where=file)

@@ -20,6 +20,7 @@ def download(name: str) -> Path:
     """The folder of a model; what was downloaded before is not again. Files of other frameworks are left there."""
     try:
         import huggingface_hub
+        from huggingface_hub.errors import LocalEntryNotFoundError
         from huggingface_hub.utils.tqdm import disable_progress_bars
     except ModuleNotFoundError:
         raise MissingExtraError("huggingface_hub", "hub") from None
@@ -30,6 +31,11 @@ def download(name: str) -> Path:
             folder = Path(huggingface_hub.snapshot_download(name, allow_patterns=[*WANTED, *weights]))
             if any(folder.glob(weights[0])):
                 break
+    except LocalEntryNotFoundError:
+        raise CheckpointError(
+            f"{name} is no folder here, and the Hugging Face Hub, where it could be a model, cannot be reached "
+            "(nor was it downloaded before): connect to the network, or give the path of a folder"
+        ) from None
     except Exception as error:  # whatever the network, the Hub or the disk has to say
         reason = str(error).strip().split("\n")[0]
         raise CheckpointError(

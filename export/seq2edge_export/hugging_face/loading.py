@@ -50,7 +50,7 @@ def load(folder: Path, family: str, traits: Traits, read_text: ReadText) -> Chec
     model = build(folder, config, traits, read_weights(folder))
     rules, files = tokenizer_files(text.rules, folder)
     tokens = _tokens(config, generation, text)
-    about = _config(folder, model.shape, tokens, rules, text.languages, content)
+    about = about_model(folder, model.shape, tokens, rules, text.languages, content)
     generation = _within(_aimed(generation, text.languages), model.shape.max_positions)
     return Checkpoint(family, about, generation, model, rules, files, text.languages)
 
@@ -77,7 +77,7 @@ def _within(generation: GenerationOptions, positions: int) -> GenerationOptions:
     return generation.within(1 + positions, prefix_length=1)
 
 
-def _config(
+def about_model(
     folder: Path,
     shape: Architecture,
     tokens: SpecialTokens,
@@ -85,6 +85,7 @@ def _config(
     languages: Languages,
     content: Settings,
 ) -> CheckpointConfig:
+    """What a checkpoint says of itself, with what its card and its config say of rights."""
     return CheckpointConfig(
         format_version=FORMAT_VERSION,
         architecture=shape,

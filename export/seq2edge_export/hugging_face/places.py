@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from seq2edge.architecture import Architecture
 from seq2edge_export.placing import Place
-from seq2edge_export.state_dict import StateDict
+from seq2edge_export.stored_tensors import StoredTensors
 
 SHARED, ENCODER, DECODER = (
     f"model.{part}.weight" for part in ("shared", "encoder.embed_tokens", "decoder.embed_tokens")
@@ -38,11 +38,11 @@ FEED_FORWARD = {
 }
 
 
-def with_model_names(state: StateDict) -> StateDict:
+def give_model_names(state: StoredTensors) -> None:
     """The names that the whole model gives its tensors; those of the bare encoder and decoder lack a word."""
     bare = not any(name.startswith("model.") for name in state)
-    named = {f"model.{name}" if bare and name not in (HEAD, BIAS) else name: tensor for name, tensor in state.items()}
-    return {name: tensor for name, tensor in named.items() if not NO_WEIGHT.fullmatch(name)}
+    names = {name: f"model.{name}" if bare and name not in (HEAD, BIAS) else name for name in state}
+    state.rename({old: new for old, new in names.items() if not NO_WEIGHT.fullmatch(new)})
 
 
 def places(shape: Architecture) -> list[Place]:

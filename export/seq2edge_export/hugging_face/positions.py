@@ -15,15 +15,16 @@ from seq2edge.architecture import Architecture
 from seq2edge_export.hugging_face.config import Config
 from seq2edge_export.hugging_face.places import POSITIONS
 from seq2edge_export.hugging_face.traits import Table
-from seq2edge_export.model import Transformer
+from seq2edge_export.model import Transformer, sinusoids
+from seq2edge_export.placing import put
 from seq2edge_export.recipe.positions import is_sinusoidal
-from seq2edge_export.state_dict import StateDict
+from seq2edge_export.state_dict import Tensors
 
 FIRST_ROW = 2  # of BART's tables; the rows before are left from fairseq
 Tables = dict[str, Tensor]  # by side; none where the formula of the shape is meant
 
 
-def find_tables(table: Table, config: Config, state: StateDict, problems: list[str]) -> Tables:
+def find_tables(table: Table, config: Config, state: Tensors, problems: list[str]) -> Tables:
     """The rows that are used, as far as they are stored or are no formula of ours."""
     if table == "stretched":
         rows = stretched(config.d_model, first=config.pad_token_id + 1, count=config.max_position_embeddings)
@@ -37,7 +38,7 @@ def find_tables(table: Table, config: Config, state: StateDict, problems: list[s
         elif tuple(state[name].shape) != wanted or not torch.isfinite(state[name]).all():
             problems.append(f"{name} has the shape {tuple(state[name].shape)} instead of {wanted}, or no numbers")
         else:
-            found[side] = state[name][first:]
+            found[side] = state[name][first:].clone()
     return found
 
 
@@ -52,12 +53,13 @@ def with_positions(shape: Architecture, tables: Tables) -> Architecture:
 
 def fill_positions(model: Transformer, tables: Tables) -> None:
     """Take the tables as they are, computed ones too, so that not even their rounding differs."""
-    sides = {"encoder": model.source_embedding, "decoder": model.target_embedding}
-    with torch.no_grad():
-        for side, table in tables.items():
-            positions = sides[side].positions
-            assert positions is not None
-            positions.copy_(table)
+    for side, embedding in (("encoder", model.source_embedding), ("decoder", model.target_embedding)):
+        positions = embedding.positions
+        assert positions is not None
+        if side in tables:
+            put(positions, tables[side])
+        elif positions.is_meta:  # the other side is stored, and is not what the formula gives
+            put(positions, sinusoids(replace(model.shape, positions="sinusoidal_halves")))
 
 
 def stretched(width: int, *, first: int, count: int) -> Tensor:

@@ -17,9 +17,10 @@ MARKS = ("<s>", "<pad>", "</s>", "<unk>")
 MASK = "<mask>"
 
 
-def tokenizers_rules(file: Path, *, source_bos: bool = False) -> Tokenization:
+def tokenizers_rules(file: Path, *, source_bos: bool = False, source_prefix: str = "") -> Tokenization:
     """The file for both sides, with marks around a source text."""
-    return Tokenization(source=str(file), target=str(file), kind="tokenizers", source_bos=source_bos)
+    path = str(file)
+    return Tokenization(source=path, target=path, kind="tokenizers", source_bos=source_bos, source_prefix=source_prefix)
 
 
 def token_ids(file: Path) -> dict[str, int]:

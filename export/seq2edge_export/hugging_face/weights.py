@@ -4,25 +4,25 @@ from pathlib import Path, PurePath
 
 from seq2edge.errors import CheckpointError
 from seq2edge_export.hugging_face.folder import read_settings
-from seq2edge_export.state_dict import StateDict, read_state_dict
+from seq2edge_export.stored_tensors import StoredTensors
 
 FILES = ("model.safetensors", "model.safetensors.index.json", "pytorch_model.bin", "pytorch_model.bin.index.json")
 OTHERS = {"tf_model.h5": "TensorFlow", "flax_model.msgpack": "Flax", "rust_model.ot": "Rust"}
 
 
-def read_weights(folder: Path) -> StateDict:
+def read_weights(folder: Path) -> StoredTensors:
     """Every tensor by its name, in the precision that it is stored in."""
     file = next((folder / name for name in FILES if (folder / name).is_file()), None)
     if file is None:
         raise CheckpointError(f"{folder} has no weights: {FILES[0]} or {FILES[2]} is wanted{_instead(folder)}")
     if file.suffix != ".json":
-        return read_state_dict(file)
-    state: StateDict = {}
-    for name in _shards(file):
-        state |= read_state_dict(folder / name)
+        return StoredTensors([file])
+    state = StoredTensors(folder / name for name in _shards(file))
     missing = sorted(read_settings(file)["weight_map"].keys() - state.keys())
     if missing:
-        raise CheckpointError(f"{file} names {missing[0]}, which none of its files holds; copy the folder again")
+        raise CheckpointError(
+            f"{file} names {', '.join(missing)}, which none of its files holds; copy the folder again"
+        )
     return state
 
 

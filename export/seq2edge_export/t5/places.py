@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from seq2edge.architecture import Architecture
 from seq2edge_export.placing import Place
-from seq2edge_export.state_dict import StateDict
+from seq2edge_export.state_dict import Tensors
 from seq2edge_export.t5.shape import OUTPUT, SHARED, SOURCE, TARGET, tables
 
 PROJECTIONS = {"q": "query", "k": "key", "v": "value", "o": "output"}
@@ -15,14 +15,14 @@ FIRST = "block.0.layer.0.SelfAttention.relative_attention_bias.weight"  # the bi
 LEFT_OUT = {SHARED, SOURCE, TARGET, OUTPUT, f"decoder.{FIRST}".replace("layer.0.Self", "layer.1.EncDec")}
 
 
-def places(shape: Architecture, state: StateDict) -> list[Place]:
+def places(shape: Architecture, state: Tensors) -> list[Place]:
     """A place for every parameter of ours."""
     names = tables(state)
-    found = [
-        Place(names["source"], ("source_embedding.tokens.weight",)),
-        Place(names["target"], ("target_embedding.tokens.weight",)),
-        Place(names["output"], ("output.weight",)),
-    ]
+    found = [Place(names["target"], ("target_embedding.tokens.weight",))]
+    if not shape.joint_vocabulary:
+        found.append(Place(names["source"], ("source_embedding.tokens.weight",)))
+    if not shape.tied_output:
+        found.append(Place(names["output"], ("output.weight",)))
     for side in ("encoder", "decoder"):
         found.append(Place(f"{side}.{FIRST}", (f"{side}_bias.heads.weight",)))
         found.append(Place(f"{side}.final_layer_norm.weight", (f"{side}_norm.weight",)))

@@ -1,21 +1,14 @@
 """The shape that a T5's config.json and tensors describe; needs torch."""
 
+from typing import Any
+
 import torch
-from torch import Tensor
 
-from seq2edge.architecture import Activation, Architecture
-from seq2edge_export.hugging_face_folder import Settings
-from seq2edge_export.state_dict import StateDict
+from seq2edge.architecture import Architecture
+from seq2edge_export.hugging_face.config import ACTIVATIONS, quantized
+from seq2edge_export.hugging_face.folder import Settings
+from seq2edge_export.state_dict import Tensors
 
-ACTIVATIONS: dict[str, Activation] = {
-    "relu": "relu",
-    "gelu": "gelu",
-    "gelu_new": "gelu_tanh",
-    "gelu_pytorch_tanh": "gelu_tanh",
-    "quick_gelu": "gelu_sigmoid",
-    "silu": "silu",
-    "swish": "silu",
-}
 DEFAULTS: Settings = {
     "d_model": 512,
     "d_kv": 64,
@@ -24,6 +17,8 @@ DEFAULTS: Settings = {
     "relative_attention_max_distance": 128,
     "layer_norm_epsilon": 1e-6,
     "feed_forward_proj": "relu",
+    "pad_token_id": 0,
+    "eos_token_id": 1,
 }
 BY_TYPE: dict[str, Settings] = {
     "t5": {"vocab_size": 32128, "d_ff": 2048, "num_layers": 6, "num_heads": 8},
@@ -32,35 +27,44 @@ BY_TYPE: dict[str, Settings] = {
 LONGEST = 512  # relative positions have no end, but T5 was trained on sentences up to this length
 SHARED, SOURCE, TARGET = "shared.weight", "encoder.embed_tokens.weight", "decoder.embed_tokens.weight"
 OUTPUT = "lm_head.weight"
+MARKS = ("pad_token_id", "decoder_start_token_id")
 
 
 def with_defaults(config: Settings) -> Settings:
-    """The settings of a T5 or mT5, with what transformers takes where one is left out."""
-    return DEFAULTS | BY_TYPE[config["model_type"]] | config
+    """The settings of a T5 or mT5, with what transformers takes where one is left out; outputs begin with padding."""
+    given = {name: value for name, value in config.items() if value is not None or not name.endswith("_token_id")}
+    full = DEFAULTS | BY_TYPE[config["model_type"]] | given
+    return {"decoder_start_token_id": full["pad_token_id"]} | full
 
 
 def setting_problems(config: Settings) -> list[str]:
     """What cannot be done, whatever the tensors are."""
-    problems = []
+    problems = quantized(config)
     if not config.get("is_encoder_decoder", True):
         problems.append("it is an encoder alone or a decoder alone (is_encoder_decoder is false)")
+    problems += [f"{name} is {config[name]!r}, which is no id" for name in MARKS if type(config[name]) is not int]
     if _activation(config)[1] not in ACTIVATIONS:
         problems.append(f"the activation is {_activation(config)[1]!r}; known are {', '.join(ACTIVATIONS)}")
     return problems
 
 
-def tables(state: StateDict) -> dict[str, str]:
+def end_of(config: Settings) -> Any:
+    """The end mark; of several, the first, which the tokenizer writes."""
+    found = config["eos_token_id"]
+    return found[0] if isinstance(found, list) and found else found
+
+
+def tables(state: Tensors) -> dict[str, str]:
     """Which tensor is the source embedding, the target embedding and the output projection."""
     shared = next((name for name in (SHARED, SOURCE, TARGET, OUTPUT) if name in state), SHARED)
     names = {"source": SOURCE, "target": TARGET, "output": OUTPUT}
     return {use: name if name in state else shared for use, name in names.items()}
 
 
-def shape_of(config: Settings, state: StateDict, *, longest: int) -> Architecture:
+def shape_of(config: Settings, state: Tensors, *, longest: int) -> Architecture:
     """A ``ValueError`` or a ``TypeError`` says what cannot be."""
     gated, activation = _activation(config)
     names = tables(state)
-    source, target, output = (state.get(names[use]) for use in ("source", "target", "output"))
     layers = config["num_layers"]
     return Architecture(
         source_vocabulary=config["vocab_size"],
@@ -80,8 +84,8 @@ def shape_of(config: Settings, state: StateDict, *, longest: int) -> Architectur
         max_positions=max(longest, LONGEST, config.get("n_positions") or 0),
         relative_buckets=config["relative_attention_num_buckets"],
         relative_distance=config["relative_attention_max_distance"],
-        joint_vocabulary=_same(source, target),
-        tied_output=_same(target, output),
+        joint_vocabulary=_same(state, names["source"], names["target"]),
+        tied_output=_same(state, names["target"], names["output"]),
         output_scale=config["d_model"] ** -0.5 if _scales_output(config) else 1.0,
         embedding_scale=1.0,
         norm_epsilon=config["layer_norm_epsilon"],
@@ -103,5 +107,5 @@ def _scales_output(config: Settings) -> bool:
     return bool(config.get("scale_decoder_outputs", config.get("tie_word_embeddings") is not False))
 
 
-def _same(first: Tensor | None, second: Tensor | None) -> bool:
-    return first is second or (first is not None and second is not None and torch.equal(first, second))
+def _same(state: Tensors, first: str, second: str) -> bool:
+    return first == second or torch.equal(state[first], state[second])

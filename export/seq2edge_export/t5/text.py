@@ -1,48 +1,58 @@
-"""How a T5 folder's text becomes ids; needs sentencepiece."""
+"""How a T5 folder's text becomes ids; needs sentencepiece and tokenizers."""
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
 
-from seq2edge.errors import DataError
-from seq2edge.tokens import SpecialTokens
+from seq2edge.errors import CheckpointError, DataError
+from seq2edge.languages import Languages
+from seq2edge.tokenization import Tokenization
 from seq2edge.vocabularies import load_sentencepiece
-from seq2edge_export.hugging_face_folder import TOKENIZER_CONFIG, Settings, read_settings
+from seq2edge_export.hugging_face.folder import TOKENIZER, TOKENIZER_CONFIG, Settings, read_settings
+from seq2edge_export.hugging_face.loading import Text
+from seq2edge_export.hugging_face.tokenizer_file import token_ids, tokenizers_rules
+from seq2edge_export.t5.shape import end_of
 
 PIECES, ADDED = "spiece.model", "added_tokens.json"
 SENTINELS = 100  # of a tokenizer that does not say how many
-MARKS = {"<pad>", "</s>", "<unk>"}
+PAD, EOS, UNK = "<pad>", "</s>", "<unk>"
 TASK = re.compile(r"translation(?:_([a-z]+)_to_([a-z]+))?")
 
 
-def special_tokens(folder: Path, config: Settings, problems: list[str]) -> SpecialTokens | None:
-    """The ids of the marks: T5 begins its outputs with padding."""
-    if not (folder / PIECES).is_file():
-        problems.append(f"{PIECES} is missing (tokenizer.json is not read: take {PIECES} from the original model)")
-        return None
+def read_text(folder: Path, config: Settings, problems: list[str]) -> Text | None:
+    """SentencePiece with sentinels behind its pieces; ``tokenizer.json`` where there is more, or no SentencePiece."""
+    prefix, source, target = task_of(config)
     try:
-        model = load_sentencepiece(folder / PIECES).model
-    except DataError as error:
+        sentinels, others = read_added(folder)
+        if (folder / TOKENIZER).is_file() and (others or not (folder / PIECES).is_file()):
+            ids = token_ids(folder / TOKENIZER)
+            rules = tokenizers_rules(folder / TOKENIZER, source_prefix=prefix)
+        else:
+            if others:
+                problems.append(f"the tokenizer has added tokens, which only {TOKENIZER} could read: {others}")
+            ids, pieces = _marks(folder), str(folder / PIECES)
+            rules = Tokenization(source=pieces, target=pieces, kind="t5", sentinels=sentinels, source_prefix=prefix)
+        _check(ids, config)
+    except (CheckpointError, DataError) as error:
         problems.append(str(error))
         return None
-    pad, start = config.get("pad_token_id"), config.get("decoder_start_token_id")
-    pad = model.piece_to_id("<pad>") if pad is None else pad
-    return SpecialTokens(
-        pad=pad, bos=pad if start is None else start, eos=model.piece_to_id("</s>"), unk=model.unk_id()
-    )
+    return Text(rules=rules, unk=ids[UNK], languages=Languages(source=source, target=target))
 
 
-def count_sentinels(folder: Path, problems: list[str]) -> int:
-    """How many ``<extra_id_N>`` come behind the pieces; other tokens that were added are a problem."""
-    settings = read_settings(folder / TOKENIZER_CONFIG)
-    found = settings.get("extra_ids")
-    count = SENTINELS if found is None else int(found)
-    known = MARKS | {f"<extra_id_{number}>" for number in range(count)}
-    entries = settings.get("added_tokens_decoder") or {}
-    added = [str(entry.get("content")) if isinstance(entry, dict) else str(entry) for entry in entries.values()]
-    others = sorted({*added, *read_settings(folder / ADDED)} - known)
-    if others:
-        problems.append(f"the tokenizer has added tokens, which only tokenizer.json could read: {', '.join(others)}")
-    return count
+def read_added(folder: Path) -> tuple[int, str]:
+    """How many ``<extra_id_N>`` come behind the pieces, and the other tokens that were added."""
+    settings = read_settings(folder / TOKENIZER_CONFIG, wanted=False)
+    count = settings.get("extra_ids")
+    count = SENTINELS if count is None else count
+    if type(count) is not int or not 0 <= count <= 10_000:
+        raise CheckpointError(f"extra_ids in {TOKENIZER_CONFIG} is {count!r}, which is no number of tokens")
+    known = {PAD, EOS, UNK, *(f"<extra_id_{number}>" for number in range(count))}
+    entries = [
+        *(settings.get("added_tokens_decoder") or {}).values(),
+        *(read_settings(folder / TOKENIZER, wanted=False).get("added_tokens") or []),
+    ]
+    added = [str(entry.get("content")) if isinstance(entry, dict) else str(entry) for entry in entries]
+    return count, ", ".join(sorted({*added, *read_settings(folder / ADDED, wanted=False)} - known))
 
 
 def task_of(config: Settings) -> tuple[str, str, str]:
@@ -54,3 +64,17 @@ def task_of(config: Settings) -> tuple[str, str, str]:
         if (match := TASK.fullmatch(name)) and isinstance(task, dict)
     }
     return found.pop() if len(found) == 1 else ("", "", "")
+
+
+def _marks(folder: Path) -> dict[str, int]:
+    if not (folder / PIECES).is_file():
+        raise CheckpointError(f"{folder} has neither {PIECES} nor {TOKENIZER}")
+    model = load_sentencepiece(folder / PIECES).model
+    return {PAD: model.piece_to_id(PAD), EOS: model.piece_to_id(EOS), UNK: model.unk_id()}
+
+
+def _check(ids: Mapping[str, int], config: Settings) -> None:
+    if UNK not in ids or ids.get(EOS) != end_of(config):
+        raise CheckpointError(
+            f"the tokenizer has {EOS!r} as {ids.get(EOS)}, but config.json as {end_of(config)}, or no {UNK!r}"
+        )

@@ -6,27 +6,11 @@ from typing import Any
 
 import pytest
 import torch
-from hugging_face_models import (
-    Pair,
-    generate,
-    write_bart,
-    write_m2m100,
-    write_marian,
-    write_mbart,
-    write_nllb,
-    write_pegasus,
-)
+from hugging_face_folders import AS_SENTENCEPIECE, CONVERTED, assert_same_text
+from hugging_face_folders import BART_LIKE as FOLDERS
+from hugging_face_models import Pair, generate, write_nllb
 from scripts_text import lines, sentences
 from sentencepiece import SentencePieceProcessor
-from transformers import (
-    BartTokenizer,
-    M2M100Tokenizer,
-    MarianTokenizer,
-    MBart50Tokenizer,
-    MBartTokenizer,
-    NllbTokenizer,
-    PegasusTokenizer,
-)
 
 from seq2edge import Translator
 from seq2edge.errors import UsageError
@@ -37,18 +21,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:Recommended. pip install sacremo
 TEXTS = sentences(10, seed=7)
 LINES = lines(3000)
 LIVELY = {"repetition_penalty": 2.5, "eos_token_id": [2, *range(30, 42)]}  # outputs that change and end soon
-TAGS = ("deu", "fra", "zho_Hans")
 
-FOLDERS: dict[str, tuple[Callable[..., Any], Any]] = {
-    "marian": (lambda folder: write_marian(folder, tags=TAGS), MarianTokenizer),
-    "marian-separate": (lambda folder: write_marian(folder, separate=True), MarianTokenizer),
-    "bart": (write_bart, BartTokenizer),
-    "pegasus": (write_pegasus, PegasusTokenizer),
-    "mbart": (write_mbart, MBartTokenizer),
-    "mbart50": (lambda folder: write_mbart(folder, fifty=True), MBart50Tokenizer),
-    "m2m100": (write_m2m100, M2M100Tokenizer),
-    "nllb": (write_nllb, NllbTokenizer),
-}
 FAMILIES = {"marian-separate": "marian", "mbart50": "mbart", "nllb": "m2m100"}
 MANY = {  # two pairs of languages each
     "mbart": (("en_XX", "ro_RO"), ("zh_CN", "de_DE")),
@@ -57,7 +30,6 @@ MANY = {  # two pairs of languages each
     "nllb": (("deu_Latn", "fra_Latn"), ("zho_Hans", "eng_Latn")),
 }
 COMPARED = {"marian", "nllb"}  # by the export itself, before transformers is asked
-AS_SENTENCEPIECE = {"marian", "marian-separate", "m2m100"}  # transformers runs SentencePiece itself
 
 
 @pytest.fixture(scope="module")
@@ -123,8 +95,10 @@ def test_logits_are_those_of_the_original(name: str, folders: Any) -> None:
         {"num_beams": 5, "num_return_sequences": 3, "length_penalty": 0.6, **LIVELY},
         {"num_beams": 2, "early_stopping": True, "renormalize_logits": True, "max_new_tokens": 9, **LIVELY},
         {"num_beams": 3, "min_new_tokens": 5, "suppress_tokens": [37, 39], "bad_words_ids": [[41], [42, 43]]},
+        {"num_beams": 3, "early_stopping": "never", "length_penalty": -0.5, "no_repeat_ngram_size": 2, **LIVELY},
+        {"num_beams": 2, "min_length": 6, "max_length": 11, "forced_eos_token_id": 2, "repetition_penalty": 1.3},
     ],
-    ids=["defaults", "greedy", "n-best", "renormalized", "forbidden"],
+    ids=["defaults", "greedy", "n-best", "renormalized", "forbidden", "never", "lengths"],
 )
 @pytest.mark.parametrize("name", FOLDERS)
 def test_tokens_scores_and_text_are_those_of_generate(name: str, options: dict[str, Any], pairs: Any) -> None:
@@ -213,7 +187,7 @@ class TestTokenizers:
         assert (tmp_path / name / "tokenizer.json").exists()
         assert_same_text(tmp_path / name, tokenizer, LINES)
 
-    @pytest.mark.parametrize("name", sorted(FOLDERS.keys() - AS_SENTENCEPIECE - {"bart", "nllb"}))
+    @pytest.mark.parametrize("name", sorted(CONVERTED))
     def test_a_sentencepiece_model_alone_gives_the_ids_of_its_conversion(self, name: str, folders: Any) -> None:
         """On plain text: transformers converts the model, and its conversion has no normalisation in mBART."""
         folder, _, tokenizer = folders(name)
@@ -228,16 +202,6 @@ class TestTokenizers:
         cutter = SentencePieceProcessor(model_file=str(tmp_path / "nllb" / "sentencepiece.bpe.model"))
         wanted = [[number + 1 if number else 3 for number in cutter.encode(line)] for line in LINES]
         assert [ids[1:-1] for ids in original.tokenizer().encode(LINES)] == wanted
-
-
-def assert_same_text(folder: Path, tokenizer: Any, texts: list[str], *, spaces: str = "as they are") -> None:
-    if "src_lang" in vars(type(tokenizer)):
-        tokenizer.src_lang = load_checkpoint(folder).original().languages.source
-    ours = load_checkpoint(folder).original().tokenizer()
-    ids = ours.encode(texts)
-    assert ids == tokenizer(texts).input_ids
-    wanted = [tokenizer.decode(row, skip_special_tokens=True) for row in ids]
-    assert ours.decode(ids) == ([text.strip() for text in wanted] if spaces == "stripped" else wanted)
 
 
 def test_outputs_are_worth_a_comparison(folders: Any) -> None:

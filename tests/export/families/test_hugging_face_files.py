@@ -9,6 +9,7 @@ import pytest
 import torch
 from hugging_face_models import make_model, save, write_bart, write_json, write_marian
 from safetensors.torch import load_file, save_file
+from small_hub import small_hub
 
 from seq2edge.errors import CheckpointError
 from seq2edge_export.checkpoint import Checkpoint
@@ -210,6 +211,12 @@ class TestRefused:
             load_checkpoint(tmp_path / "marian")
 
 
+def use_hub(monkeypatch: pytest.MonkeyPatch, address: str) -> None:
+    files = f"{address}/{{repo_id}}/resolve/{{revision}}/{{filename}}"
+    monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", address)
+    monkeypatch.setattr("huggingface_hub.constants.HUGGINGFACE_CO_URL_TEMPLATE", files)
+
+
 class TestHub:
     @pytest.mark.parametrize(
         ("path", "expected"),
@@ -224,8 +231,48 @@ class TestHub:
         with pytest.raises(CheckpointError, match="models/en-de does not exist"):
             load_checkpoint(Path("models/en-de"))
 
-    def test_without_a_network_one_sentence_says_so(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-        monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    def test_a_model_is_downloaded_once_with_the_files_that_are_read(
+        self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, copy: Path
+    ) -> None:
+        for other in ("tf_model.h5", "pytorch_model.bin", "picture.png"):
+            (copy / other).write_bytes(b"not wanted")
+        monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "cache"))
+        with small_hub("someone/some-model", copy) as (address, fetched):
+            use_hub(monkeypatch, address)
+            for _ in range(2):
+                assert_equal(weights(load_checkpoint(Path("someone/some-model"))), weights(load_checkpoint(copy)))
+        wanted = {"config.json", "generation_config.json", "merges.txt", "model.safetensors", "vocab.json"}
+        assert sorted(fetched) == sorted(wanted)
+
+    def test_bin_files_are_taken_where_there_are_no_safetensors(
+        self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, copy: Path
+    ) -> None:
+        state = load_file(copy / "model.safetensors")
+        (copy / "model.safetensors").unlink()
+        torch.save(state, copy / "pytorch_model.bin")
+        monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "cache"))
+        with small_hub("someone/some-model", copy) as (address, fetched):
+            use_hub(monkeypatch, address)
+            assert_equal(weights(load_checkpoint(Path("someone/some-model"))), weights(load_checkpoint(copy)))
+        assert "pytorch_model.bin" in fetched
+
+    def test_a_name_that_the_hub_has_not_is_refused(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
-        with pytest.raises(CheckpointError, match=r"nobody/nothing is no folder here, and as a name on the .* Hub"):
+        with small_hub("someone/some-model", tmp_path) as (address, _):
+            use_hub(monkeypatch, address)
+            with pytest.raises(CheckpointError, match=r"as a name on the Hugging Face Hub it cannot be downloaded"):
+                load_checkpoint(Path("nobody/nothing"))
+
+    @pytest.mark.parametrize("offline", [True, False])
+    def test_without_a_network_one_sentence_says_so(
+        self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, offline: bool
+    ) -> None:
+        monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", offline)
+        monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
+        use_hub(monkeypatch, "http://127.0.0.1:1")  # where nobody listens
+        with pytest.raises(CheckpointError) as caught:
             load_checkpoint(Path("nobody/nothing"))
+        assert str(caught.value) == (
+            "nobody/nothing is no folder here, and the Hugging Face Hub, where it could be a model, cannot be reached "
+            "(nor was it downloaded before): connect to the network, or give the path of a folder"
+        )

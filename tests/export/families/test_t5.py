@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from hugging_face_folders import assert_same_text
 from safetensors.torch import load_file, save_file
-from t5_folder import KINDS, SENTINELS, UNUSED, lines, make_t5, write_t5
+from t5_folder import KINDS, SENTINELS, UNUSED, lines, write_t5
 from transformers import PreTrainedModel, T5Tokenizer
 
 from seq2edge import Translator
@@ -197,51 +198,24 @@ def test_letters_in_parts_are_put_together_as_sentencepiece_does(folder: Path) -
     assert original(parts).input_ids != original(whole).input_ids
 
 
-# How the weights are stored.
+def test_a_tokenizer_json_serves_where_there_are_no_pieces(tmp_path: Path) -> None:
+    folder = write_t5(tmp_path / "t5")
+    T5Tokenizer.from_pretrained(folder).save_pretrained(folder)
+    (folder / "spiece.model").unlink(missing_ok=True)
+    change(folder / "config.json", task_specific_params={"translation_en_to_de": {"prefix": "to German: "}})
+    found = load_t5(folder).original()
+    assert (found.tokenization.kind, found.tokenization.source_prefix) == ("tokenizers", "to German: ")
+    assert (found.tokens.pad, found.tokens.bos, found.tokens.eos, found.tokens.unk) == (0, 0, 1, 2)
+    assert_same_text(folder, T5Tokenizer.from_pretrained(folder), lines(1000), prefix="to German: ")
 
 
-def in_shards(folder: Path, model: PreTrainedModel) -> None:
-    model.save_pretrained(folder, max_shard_size="20KB")
-    assert len(list(folder.glob("*.safetensors"))) > 1
-    (folder / "model.safetensors").unlink()
-
-
-def as_bin(folder: Path, model: PreTrainedModel) -> None:
-    (folder / "model.safetensors").unlink()
-    torch.save(model.state_dict(), folder / "pytorch_model.bin")  # with copies of the embedding under other names
-
-
-def as_bin_in_shards(folder: Path, model: PreTrainedModel) -> None:
-    (folder / "model.safetensors").unlink()
-    state = model.state_dict()
-    places = {name: f"pytorch_model-0000{number % 2 + 1}-of-00002.bin" for number, name in enumerate(state)}
-    for file in set(places.values()):
-        torch.save({name: tensor for name, tensor in state.items() if places[name] == file}, folder / file)
-    (folder / "pytorch_model.bin.index.json").write_text(json.dumps({"weight_map": places}))
-
-
-@pytest.mark.parametrize("store", [in_shards, as_bin, as_bin_in_shards])
-@pytest.mark.parametrize("tied", ["t5", "mt5"])
-def test_weights_are_read_however_they_are_stored(
-    tmp_path: Path, tied: str, store: Callable[[Path, PreTrainedModel], None]
-) -> None:
-    write_t5(tmp_path, tied)
-    wanted = load_t5(tmp_path).model
-    store(tmp_path, make_t5(tied))
-    found = load_t5(tmp_path).model
-    assert found.shape == wanted.shape
-    for name, parameter in wanted.named_parameters():
-        assert torch.equal(found.get_parameter(name), parameter), name
-
-
-@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
-def test_narrow_weights_are_widened(tmp_path: Path, dtype: torch.dtype) -> None:
-    write_t5(tmp_path)
-    narrow = {name: tensor.to(dtype) for name, tensor in load_file(tmp_path / "model.safetensors").items()}
-    save_file(narrow, tmp_path / "model.safetensors")
-    found = load_t5(tmp_path).model.encoder[0].attention.query.weight
-    assert found.dtype == torch.float32
-    assert torch.equal(found, narrow["encoder.block.0.layer.0.SelfAttention.q.weight"].float())
+def test_tokens_that_were_added_are_read_from_a_tokenizer_json(tmp_path: Path) -> None:
+    folder = write_t5(tmp_path / "t5")
+    tokenizer = T5Tokenizer.from_pretrained(folder)
+    tokenizer.add_tokens(["<new>", "größte"])
+    tokenizer.save_pretrained(folder)
+    assert tokenizer.convert_tokens_to_ids("größte") == 341
+    assert_same_text(folder, tokenizer, [f"{text} größte <new>" for text in lines(200)])
 
 
 # What the settings say.
@@ -323,7 +297,7 @@ def test_everything_that_cannot_be_is_in_one_error(tmp_path: Path) -> None:
     change(tmp_path / "tokenizer_config.json", added_tokens_decoder={"340": {"content": "<new>"}})
     (tmp_path / "spiece.model").unlink()
     found = refusal(tmp_path)
-    for words in ("'mish'", "is_encoder_decoder", "penalty_alpha", "num_beams", "<new>", "spiece.model is missing"):
+    for words in ("'mish'", "is_encoder_decoder", "penalty_alpha", "num_beams", "<new>", "neither spiece.model nor"):
         assert words in found
     assert "num_beam_groups" not in found
 
@@ -365,7 +339,7 @@ def test_an_index_may_not_leave_its_folder(tmp_path: Path) -> None:
     write_t5(tmp_path)
     (tmp_path / "model.safetensors").unlink()
     (tmp_path / "model.safetensors.index.json").write_text(json.dumps({"weight_map": {"a": "../other.safetensors"}}))
-    assert "a file of this folder" in refusal(tmp_path)
+    assert "is not a file beside it" in refusal(tmp_path)
 
 
 def test_the_vocabulary_must_fit_the_model(tmp_path: Path) -> None:

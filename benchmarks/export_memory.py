@@ -1,0 +1,141 @@
+"""Peak memory of ``seq2edge export``, beyond that of the libraries it loads, in sizes of the checkpoint file.
+
+    python benchmarks/export_memory.py [--megabytes 600]    prints one JSON line a measurement
+
+The checkpoints are Hugging Face folders of a Marian with seeded weights, in float32 and float16, as safetensors and as
+.bin; each is exported without and with the comparison. What the libraries take is the peak of the same command on a
+model of a hundredth of the size. Every export is a process of its own: a peak never falls.
+"""
+
+import json
+import multiprocessing
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import click
+
+PIECES = Path(__file__).parents[1] / "models" / "en-de" / "tokenizer.model"
+LARGE_WIDTH, SMALL_WIDTH = 1024, 16
+VOCABULARY = 32_000
+LENGTH = 8  # of outputs: a model that was not trained never ends by itself, and memory does not depend on it
+BYTES_A_LAYER = 118e6  # of an encoder and a decoder layer of that width, in float32
+
+
+@dataclass(frozen=True)
+class Export:
+    """What an export took."""
+
+    peak: int  # bytes
+    seconds: float
+
+
+@click.command()
+@click.option("--megabytes", default=600, show_default=True, help="Size of the checkpoint in float32, about.")
+def main(megabytes: int) -> None:
+    """Export every kind of checkpoint, without and with the comparison."""
+    with TemporaryDirectory() as temporary:
+        small, large = Path(temporary) / "small", Path(temporary) / "large"
+        layers = round((megabytes * 1e6 - 4 * VOCABULARY * LARGE_WIDTH) / BYTES_A_LAYER)
+        elsewhere(write_folder, small, SMALL_WIDTH, 1)
+        elsewhere(write_folder, large, LARGE_WIDTH, layers)
+        libraries = {compare: export(small, compare) for compare in (False, True)}
+        for dtype in ("float32", "float16"):
+            for file in ("model.safetensors", "pytorch_model.bin"):
+                elsewhere(store, large, dtype, file)
+                for compare in (False, True):
+                    made = export(large, compare)
+                    print(json.dumps(row(large / file, dtype, compare, made, libraries[compare])), flush=True)
+
+
+def elsewhere(function: Callable[..., None], *arguments: object) -> None:
+    """Call a function in a process of its own: a child's peak begins with what its parent holds."""
+    child = multiprocessing.get_context("spawn").Process(target=function, args=arguments)
+    child.start()
+    child.join()
+    if child.exitcode:
+        raise click.ClickException(f"{function.__name__} failed")
+
+
+def row(file: Path, dtype: str, compare: bool, made: Export, libraries: Export) -> dict[str, object]:
+    size, beyond = file.stat().st_size, made.peak - libraries.peak
+    return {
+        "checkpoint": f"{dtype} {file.suffix}",
+        "compared": compare,
+        "megabytes": round(size / 1e6),
+        "libraries": round(libraries.peak / 1e6),
+        "beyond_libraries": round(beyond / 1e6),
+        "ratio": round(beyond / size, 2),
+        "seconds": round(made.seconds, 1),
+    }
+
+
+def export(folder: Path, compare: bool) -> Export:
+    """Run the command and ask the system for its peak."""
+    with TemporaryDirectory() as temporary:
+        arguments = ["export", str(folder), str(Path(temporary) / "bundle"), "--verify" if compare else "--no-verify"]
+        began = time.perf_counter()
+        child = subprocess.Popen([sys.executable, "-m", "seq2edge", *arguments], stdout=subprocess.DEVNULL)
+        _, status, usage = os.wait4(child.pid, 0)
+    if status:
+        raise click.ClickException(f"the export of {folder} failed")
+    return Export(usage.ru_maxrss * 1024, time.perf_counter() - began)
+
+
+def write_folder(folder: Path, width: int, layers: int) -> None:
+    """A folder like those of OPUS-MT, with the vocabulary of the embedded model."""
+    import torch
+    from transformers import MarianConfig, MarianMTModel
+
+    from seq2edge.vocabularies import load_sentencepiece
+
+    folder.mkdir()
+    pieces = load_sentencepiece(PIECES)
+    tokens = ["</s>", "<unk>", *(pieces.piece(number) for number in range(4, pieces.get_piece_size())), "<pad>"]
+    (folder / "vocab.json").write_text(json.dumps({token: number for number, token in enumerate(tokens)}))
+    for name in ("source.spm", "target.spm"):
+        (folder / name).write_bytes(PIECES.read_bytes())
+    torch.manual_seed(0)
+    config = MarianConfig(
+        vocab_size=VOCABULARY,
+        d_model=width,
+        encoder_layers=layers,
+        decoder_layers=layers,
+        encoder_attention_heads=8,
+        decoder_attention_heads=8,
+        encoder_ffn_dim=4 * width,
+        decoder_ffn_dim=4 * width,
+        max_position_embeddings=512,
+        pad_token_id=len(tokens) - 1,
+        decoder_start_token_id=len(tokens) - 1,
+        eos_token_id=0,
+        forced_eos_token_id=0,
+    )
+    model = MarianMTModel(config)
+    model.generation_config.max_length = LENGTH
+    model.save_pretrained(folder)
+
+
+def store(folder: Path, dtype: str, file: str) -> None:
+    """Store the weights of a folder in another way, and in no other."""
+    import torch
+    from safetensors.torch import save_file
+
+    from seq2edge_export.hugging_face.weights import read_weights
+
+    state = {name: tensor.to(getattr(torch, dtype), copy=True) for name, tensor in read_weights(folder).items()}
+    for old in (*folder.glob("*.safetensors"), *folder.glob("*.bin")):
+        old.unlink()
+    if file.endswith(".safetensors"):
+        save_file(state, folder / file)
+    else:
+        torch.save(state, folder / file)
+
+
+if __name__ == "__main__":
+    main()
