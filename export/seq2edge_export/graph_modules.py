@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from seq2edge import names
+from seq2edge.architecture import Architecture
 from seq2edge_export.model import Decoded, KeysValues, Transformer
 
 Axes = tuple[str | int, ...]  # a name where the size changes from call to call
@@ -84,12 +85,12 @@ class TransformerDecoder(nn.Module):
         watch: list[Tensor] | None,
     ) -> Decoded:
         chosen = rows.flatten()  # (R,): B sentences with K rows each
-        selected = [tensor.index_select(0, chosen) for tensor in past]  # (R, H, P, d)
-        return self.model.decode(target.flatten(0, 1), _paired(cross), source_mask, _paired(selected), watch=watch)
+        selected = [tensor.index_select(0, chosen) for tensor in past]  # (R, ...)
+        return self.model.decode(target.flatten(0, 1), _paired(cross), source_mask, selected, watch=watch)
 
     def _last(self, target: Tensor, decoded: Decoded) -> list[Tensor]:
         logits = self.model.output(decoded.states[:, -1]).unflatten(0, target.shape[:2])  # (B, K, V)
-        return [logits, *_flat(decoded.present)]
+        return [logits, *decoded.present]
 
 
 class WatchedTransformerDecoder(TransformerDecoder):
@@ -110,14 +111,23 @@ def transformer_graphs(model: Transformer) -> GraphModules:
     """The graphs of our own Transformer: keys and values of every decoder layer."""
     shape = model.shape
     cross: Axes = (names.BATCH, shape.heads, names.SOURCE_LENGTH, shape.head_width)
-    past: Axes = (names.PAST_ROWS, shape.heads, names.PAST_LENGTH, shape.head_width)
     return GraphModules(
         TransformerEncoder(model),
         TransformerDecoder(model),
         tuple(State(name, cross) for name in names.cross(shape.decoder_layers)),
-        tuple(State(name, past) for name in names.past(shape.decoder_layers)),
+        _past_of(shape),
         WatchedTransformerDecoder(model),
     )
+
+
+def _past_of(shape: Architecture) -> tuple[State, ...]:
+    """What one call of the decoder leaves to the next, in the order of ``Transformer.empty_past``."""
+    if shape.decoder_cell == "ssru":
+        *cells, count = names.past_cells(shape.decoder_layers)
+        cell: Axes = (names.PAST_ROWS, shape.width)
+        return *(State(name, cell) for name in cells), State(count, (names.PAST_ROWS,), torch.int64)
+    keys: Axes = (names.PAST_ROWS, shape.heads, names.PAST_LENGTH, shape.head_width)
+    return tuple(State(name, keys) for name in names.past(shape.decoder_layers))
 
 
 def _flat(layers: list[KeysValues]) -> list[Tensor]:

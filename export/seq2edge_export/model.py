@@ -1,7 +1,7 @@
 """The encoder-decoder Transformer of "Attention Is All You Need", readable in one sitting; needs torch.
 
 Shapes at line ends: B sentences, R rows of the search (one a sentence, or as many as it has beams), S source tokens,
-T target tokens, P tokens already in the cache, H heads, d numbers a head, D the width (mostly H * d), V the target
+T target tokens, P tokens already in the past, H heads, d numbers a head, D the width (mostly H * d), V the target
 vocabulary.
 """
 
@@ -37,7 +37,7 @@ class Decoded(NamedTuple):
     """What a decoder call gives back."""
 
     states: Tensor  # (R, T, D), ready for the output projection
-    present: list[KeysValues]  # one a layer, (R, H, P + T, d)
+    present: list[Tensor]  # the past of the next call
 
 
 class Attention(nn.Module):
@@ -87,6 +87,35 @@ class Attention(nn.Module):
 
     def _split(self, states: Tensor) -> Tensor:
         return states.unflatten(2, (self.heads, -1)).transpose(1, 2)  # (B, H, T, d)
+
+
+class Ssru(nn.Module):
+    """The simpler simple recurrent unit: a cell that each token changes, where others look at all tokens before.
+
+    cell[t] = keep[t] * cell[t - 1] + (1 - keep[t]) * input[t], and what is above zero of it goes on. Any number of new
+    tokens is computed at once: a cell is the sum of all inputs up to it, each times all gates behind it.
+    """
+
+    def __init__(self, shape: Architecture) -> None:
+        super().__init__()
+        self.input = nn.Linear(shape.width, shape.width, bias=False)
+        self.gate = nn.Linear(shape.width, shape.width, bias=shape.bias)
+
+    def forward(self, states: Tensor, past: Tensor) -> tuple[Tensor, Tensor]:  # (R, T, D), (R, D)
+        gates = self.gate(states)  # (R, T, D)
+        inputs = torch.sigmoid(-gates) * self.input(states)
+        inputs = torch.cat([past[:, None], inputs], dim=1)  # (R, 1 + T, D)
+        cells = (inputs[:, :, None] * self._kept(gates)).sum(dim=1)  # (R, T, D)
+        return functional.relu(cells), cells[:, -1]
+
+    @staticmethod
+    def _kept(gates: Tensor) -> Tensor:
+        """How much is left of the past (0) and of every input (1, 2, ...) at each new token; sums of logarithms."""
+        inputs = torch.arange(gates.shape[1] + 1, device=gates.device)[:, None, None]  # (1 + T, 1, 1)
+        tokens = inputs[1:].transpose(0, 1)  # (1, T, 1)
+        kept = -functional.softplus(-gates)[:, None]  # (R, 1, T, D): the logarithm of the sigmoid
+        together = torch.where(tokens > inputs, kept, 0.0).cumsum(dim=2)  # (R, 1 + T, T, D)
+        return torch.where(tokens >= inputs, together.exp(), 0.0)
 
 
 class FeedForward(nn.Module):
@@ -158,8 +187,9 @@ class EncoderLayer(nn.Module):
 class DecoderLayer(nn.Module):
     def __init__(self, shape: Architecture, dropout: float) -> None:
         super().__init__()
-        self.attention = Attention(shape)
-        self.attention_residual = Residual(shape, dropout)
+        self.cell = Ssru(shape) if shape.decoder_cell == "ssru" else None
+        self.attention = Attention(shape) if self.cell is None else None
+        self.attention_residual = Residual(shape, dropout)  # around either
         self.cross = Attention(shape)
         self.cross_residual = Residual(shape, dropout)
         self.feed_forward = FeedForward(shape)
@@ -168,16 +198,15 @@ class DecoderLayer(nn.Module):
     def forward(
         self,
         states: Tensor,
-        past: KeysValues,
-        causal_mask: Tensor,
+        past: list[Tensor],
+        causal_mask: Tensor | None,
         bias: Tensor | None,
         source: KeysValues,
         source_mask: Tensor,
         watch: list[Tensor] | None,
-    ) -> tuple[Tensor, KeysValues]:
+    ) -> tuple[Tensor, list[Tensor]]:
         inside = self.attention_residual.enter(states)
-        present = _append(past, self.attention.keys_values(inside))
-        update = self.attention(inside, present, causal_mask, bias=bias)
+        update, present = self._look_back(inside, past, causal_mask, bias)
         states = self.attention_residual.leave(states, update)  # (R, T, D)
 
         inside = self.cross_residual.enter(states)
@@ -187,6 +216,17 @@ class DecoderLayer(nn.Module):
 
         inside = self.feed_forward_residual.enter(states)
         return self.feed_forward_residual.leave(states, self.feed_forward(inside)), present
+
+    def _look_back(
+        self, states: Tensor, past: list[Tensor], mask: Tensor | None, bias: Tensor | None
+    ) -> tuple[Tensor, list[Tensor]]:
+        """What the tokens before and up to each new one say to it, and what the next call needs for that."""
+        if self.attention is None or mask is None:
+            assert self.cell is not None
+            update, cell = self.cell(states, *past)
+            return update, [cell]
+        present = _append(KeysValues(*past), self.attention.keys_values(states))
+        return self.attention(states, present, mask, bias=bias), [*present]
 
 
 class Embedding(nn.Module):
@@ -210,13 +250,15 @@ class Embedding(nn.Module):
             table = sinusoids(shape) if shape.positions.startswith("sinusoidal") else None
             self.register_buffer("positions", table, persistent=False)
 
-    def forward(self, ids: Tensor, start: int) -> Tensor:  # (B, T)
+    def forward(self, ids: Tensor, start: int | Tensor) -> Tensor:
+        """The vectors of ids (B, T), behind so many tokens: one number, or one for each row (B, 1)."""
         states = self.tokens(ids) * self.scale  # (B, T, D)
+        places = start + torch.arange(ids.shape[1], device=ids.device)  # (T,) or (B, T)
         if self.zero_start:
-            places = torch.arange(start, start + ids.shape[1], device=ids.device)
-            states = states * (places > 0)[:, None]  # (T, 1)
+            states = states * (places > 0)[..., None]
         if self.positions is not None:
-            states = states + self.positions[start : start + ids.shape[1]]  # (T, D)
+            one_for_each = isinstance(start, Tensor)
+            states = states + (self.positions[places] if one_for_each else self.positions[start : start + ids.shape[1]])
         return self.dropout(self.norm(states))
 
 
@@ -275,25 +317,28 @@ class Transformer(nn.Module):
         target: Tensor,
         source: list[KeysValues],
         source_mask: Tensor,
-        past: list[KeysValues] | None = None,
+        past: list[Tensor] | None = None,
         *,
         watch: list[Tensor] | None = None,
     ) -> Decoded:
         """Continue targets of any length (R, T) from a past of any length, empty included.
 
+        The past is what ``empty_past`` or the call before gave, with its rows in the order in which they go on.
         The rows are ordered by sentence: with beams, each sentence of ``source`` has the same number of them, and they
         share its keys and values by counting as more queries. ``watch`` collects the cross-attention weights of every
         layer (B, H, R / B * T, S): where each target token looked.
         """
-        past = past or self.empty_past(target.shape[0])
-        length = past[0].keys.shape[2]
+        pasts, length = self._unpacked(past or self.empty_past(target.shape[0]))
+        new = target.shape[1]
         states = self.target_embedding(target, start=length)  # (R, T, D)
-        causal = causal_mask(past=length, new=target.shape[1], device=target.device)
-        bias = self.decoder_bias(length, target.shape[1]) if self.decoder_bias is not None else None
-        present = []
-        for layer, layer_past, layer_source in zip(self.decoder, past, source, strict=True):
+        causal = None if isinstance(length, Tensor) else causal_mask(past=length, new=new, device=target.device)
+        bias = self.decoder_bias(length, new) if self.decoder_bias is not None else None
+        present: list[Tensor] = []
+        for layer, layer_past, layer_source in zip(self.decoder, pasts, source, strict=True):
             states, kept = layer(states, layer_past, causal, bias, layer_source, attend_to(source_mask), watch)
-            present.append(kept)
+            present += kept
+        if isinstance(length, Tensor):
+            present.append(length[:, 0] + new)
         states = self.decoder_norm(states)
         return Decoded(states if self.shape.output_scale == 1 else states * self.shape.output_scale, present)
 
@@ -306,10 +351,20 @@ class Transformer(nn.Module):
         """How likely each token is to come next; search and loss take their own from the logits."""
         return self(source, source_mask, target).log_softmax(dim=-1)  # (B, T, V)
 
-    def empty_past(self, batch: int) -> list[KeysValues]:
-        weight = self.output.weight
-        empty = weight.new_empty(batch, self.shape.heads, 0, self.shape.head_width)
-        return [KeysValues(empty, empty)] * self.shape.decoder_layers
+    def empty_past(self, rows: int) -> list[Tensor]:
+        """Keys and values of every layer (R, H, 0, d); of a recurrent decoder the cells (R, D), then a count (R,)."""
+        shape, weight = self.shape, self.output.weight
+        if shape.decoder_cell == "ssru":
+            count = torch.zeros(rows, dtype=torch.long, device=weight.device)
+            return [*[weight.new_zeros(rows, shape.width)] * shape.decoder_layers, count]
+        return [weight.new_empty(rows, shape.heads, 0, shape.head_width)] * (2 * shape.decoder_layers)
+
+    def _unpacked(self, past: list[Tensor]) -> tuple[list[list[Tensor]], int | Tensor]:
+        """What each layer left, and how many tokens were before: the length of the keys P, or the count (R, 1)."""
+        if self.shape.decoder_cell == "ssru":
+            *cells, count = past
+            return [[cell] for cell in cells], count[:, None]
+        return [past[place : place + 2] for place in range(0, len(past), 2)], past[0].shape[2]
 
 
 def norm_of(shape: Architecture) -> nn.Module:
@@ -330,10 +385,11 @@ def causal_mask(*, past: int, new: int, device: torch.device) -> Tensor:
 
 def sinusoids(shape: Architecture) -> Tensor:
     """Waves of growing length, sine and cosine of each; computed in double precision."""
-    waves = torch.arange(0, shape.width, 2, dtype=torch.float64) / shape.width
+    stretched = shape.positions == "sinusoidal_stretched"  # the last wave is then the longest, and not the one behind
+    waves = torch.arange(0, shape.width, 2, dtype=torch.float64) / (shape.width - 2 * stretched)
     positions = shape.position_offset + torch.arange(shape.max_positions, dtype=torch.float64)
     angles = positions[:, None] * 10_000.0**-waves  # (positions, D / 2)
-    if shape.positions == "sinusoidal_halves":
+    if shape.positions != "sinusoidal":
         return torch.cat([angles.sin(), angles.cos()], dim=1).float()
     return torch.stack([angles.sin(), angles.cos()], dim=2).flatten(1).float()
 
