@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from marian_model import Marian, Reference, left_of, write_folder
+from marian_model import EOS, Marian, Reference, left_of, write_folder
 from marian_model import made as made_model
 from tiny_checkpoint import SENTENCES
 
@@ -41,6 +41,12 @@ class Recurrent:
     @property
     def sources(self) -> list[list[int]]:
         return self.original.tokenizer().encode(TEXTS)
+
+    @property
+    def short(self) -> list[str]:
+        """Texts whose output soon ends: untrained models mostly go on for ever."""
+        outputs = [self.reference.greedy(source, 24) for source in self.sources]
+        return [text for text, tokens in zip(TEXTS, outputs, strict=True) if tokens[-1] == EOS]
 
 
 @pytest.fixture(scope="module")
@@ -97,7 +103,7 @@ def test_nothing_is_baked_into_the_shapes(made: Recurrent) -> None:
 
 
 def test_it_says_what_the_original_says(made: Recurrent) -> None:
-    verdict = verify(load_bundle(made.bundle), made.original)
+    verdict = verify(load_bundle(made.bundle), made.original, texts=made.short)
     assert verdict.passed, str(verdict)
     assert verdict.parity.greedy_equal == verdict.parity.beam_equal == 1.0
 
@@ -132,7 +138,7 @@ def test_a_broken_gate_is_caught_and_located(made: Recurrent, tmp_path: Path) ->
     content[offset : offset + 400].view(np.float32)[:] += 2
     content.tofile(folder / names.WEIGHTS)
     write_manifest(folder, replace(load_bundle(made.bundle).manifest, files=describe_files(folder)))
-    verdict = verify(load_bundle(folder), made.original)
+    verdict = verify(load_bundle(folder), made.original, texts=made.short)
     assert verdict.parting is not None
     assert verdict.parting.layer == "decoder.1.cell.gate"
 
