@@ -65,7 +65,7 @@ def _item(path: Path, name: str, member: ZipInfo, content: IO[bytes]) -> Item:
     shape, by_columns, dtype = (npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0)(content)
     kind = dtype.str[1:]
     if kind not in TYPES or dtype.str[0] == ">" or by_columns:
-        raise broken(path, f"{name!r} holds {dtype} {'by columns' if by_columns else ''} instead of plain numbers")
+        raise broken(path, f"{name!r} holds {dtype}{' by columns' if by_columns else ''} instead of plain numbers")
     size = math.prod(shape) * dtype.itemsize
     if size != member.file_size - content.tell():
         raise broken(path, f"{name!r} has {member.file_size:,} bytes, which is not what its shape {shape} takes")

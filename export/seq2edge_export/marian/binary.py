@@ -15,7 +15,6 @@ Every length is held against what is left of the file before anything is read or
 """
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,13 +37,14 @@ def begins_as_marian(path: Path) -> bool:
 
 def read_binary(path: Path) -> Items:
     reader = _Reader(path)
-    version, count = reader.numbers(1)[0], reader.numbers(1)[0]
+    version, count = reader.numbers(2)
     if version != VERSION:
         raise CheckpointError(f"{path} is no model of Marian: it begins with version {version} instead of {VERSION}")
-    headers = [tuple(row) for row in reader.numbers(count * HEADER).reshape(-1, HEADER).tolist()]
+    numbers = iter(reader.numbers(count * HEADER))
+    headers = list(zip(numbers, numbers, numbers, numbers, strict=True))
     names = [reader.name(length) for length, *_ in headers]
     shapes = [reader.shape(rank) for _, _, rank, _ in headers]
-    reader.take(int(reader.numbers(1)[0]))
+    reader.take(*reader.numbers(1))
     found: Items = {}
     for name, (_, kind, _, size), shape in zip(names, headers, shapes, strict=True):
         if name in found:
@@ -71,8 +71,9 @@ class _Reader:
         self.place += count
         return self.content[self.place - count : self.place]
 
-    def numbers(self, count: int) -> NDArray[Any]:
-        return np.frombuffer(self.take(int(count) * 8).tobytes(), "<u8")
+    def numbers(self, count: int) -> list[int]:
+        found: list[int] = np.frombuffer(self.take(count * 8).tobytes(), "<u8").tolist()
+        return found
 
     def name(self, length: int) -> str:
         place, content = self.place, self.take(length).tobytes()
