@@ -1,7 +1,7 @@
 """The settings inside a model file that decide what it computes, and which of them ours cannot follow; needs PyYAML."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from seq2edge.architecture import Activation, DecoderCell, Norm, Positions
@@ -10,6 +10,11 @@ from seq2edge_export.marian.settings import Mapping, Settings
 ACTIVATIONS: dict[str, Activation] = {"relu": "relu", "swish": "silu", "gelu": "gelu_sigmoid"}
 NORMS: dict[str, Norm] = {"n": "layer", "r": "rms"}
 NORMED_KEYS = (1, 11)  # the first version whose norm before an attention also reaches keys and values
+SWITCHES = {  # what is refused if it is on
+    "right-left": "outputs from right to left",
+    "transformer-pool": "pooling instead of cross attention",
+    "ulr": "universal language representations",
+}
 USED = {
     *("type", "version", "dim-vocabs", "dim-emb", "enc-depth", "dec-depth", "dec-cell", "layer-normalization"),
     *("tied-embeddings", "tied-embeddings-src", "tied-embeddings-all", "output-omit-bias", "right-left", "input-types"),
@@ -40,7 +45,7 @@ class Config:
     width: int
     heads: int
     encoder_layers: int
-    decoder_layers: tuple[int, ...]  # whose tensors each has: 1, 2, ... unless some are tied
+    decoder_layers: Sequence[int]  # whose tensors each has: 1, 2, ... unless some are tied
     decoder_cell: DecoderCell
     feed_forward: int
     activation: Activation
@@ -64,23 +69,17 @@ def read_config(content: Mapping) -> tuple[Config, list[str]]:
     settings = Settings(content, problems)
     sequence = _Sequence(settings, problems)
     problems += _unsupported(settings)
-    problems += [f"{name} = {content[name]!r}, which is not known" for name in sorted(content.keys() - USED - IGNORED)]
-    depth, tied_layers = settings.whole("dec-depth", 1), settings.wholes("transformer-tied-layers")
-    if tied_layers and (
-        len(tied_layers) != depth or any(not 1 <= layer <= place for place, layer in enumerate(tied_layers, 1))
-    ):
-        problems.append(f"transformer-tied-layers = {tied_layers} for {depth} layers")
+    for name in sorted(content.keys() - USED - IGNORED):
+        problems.append(f"{name[:60]} = {str(content[name])[:60]!r}, which is not known")
+    layers, sizes = _decoder_layers(settings, problems), _vocabularies(settings, problems)
     shared = settings.flag("tied-embeddings-src") or settings.flag("tied-embeddings-all")
-    sizes = settings.wholes("dim-vocabs")
-    if len(sizes) != 2:
-        problems.append(f"{len(sizes)} vocabularies (dim-vocabs) instead of a source and a target")
     has_waves = not settings.flag("transformer-disable-position-embeddings")
     config = Config(
-        vocabularies=(sizes[0], sizes[1]) if len(sizes) == 2 else (0, 0),
+        vocabularies=sizes,
         width=settings.whole("dim-emb", 512),
         heads=settings.whole("transformer-heads", 8),
         encoder_layers=settings.whole("enc-depth", 1),
-        decoder_layers=tuple(tied_layers or range(1, depth + 1)),
+        decoder_layers=layers,
         decoder_cell="ssru" if settings.text("transformer-decoder-autoreg", "self-attention") == "rnn" else "attention",
         feed_forward=settings.whole("transformer-dim-ffn", 2048),
         activation=ACTIVATIONS.get(settings.text("transformer-ffn-activation", "swish"), "relu"),
@@ -98,6 +97,22 @@ def read_config(content: Mapping) -> tuple[Config, list[str]]:
         affine=not settings.flag("transformer-no-affine"),
     )
     return config, list(dict.fromkeys(problems))
+
+
+def _decoder_layers(settings: Settings, problems: list[str]) -> Sequence[int]:
+    """For each decoder layer the number of the one whose tensors it has."""
+    depth, tied = settings.whole("dec-depth", 1), settings.wholes("transformer-tied-layers")
+    if tied and (len(tied) != depth or any(not 1 <= layer <= place for place, layer in enumerate(tied, start=1))):
+        problems.append(f"transformer-tied-layers = {tied} for {depth} layers")
+    return tied or range(1, depth + 1)
+
+
+def _vocabularies(settings: Settings, problems: list[str]) -> tuple[int, int]:
+    sizes = settings.wholes("dim-vocabs")
+    if len(sizes) == 2:
+        return sizes[0], sizes[1]
+    problems.append(f"{len(sizes)} vocabularies (dim-vocabs) instead of a source and a target")
+    return 0, 0
 
 
 class _Sequence:
@@ -152,13 +167,6 @@ def _unsupported(settings: Settings) -> Iterator[str]:
         yield "factored vocabularies"
     if set(settings.texts("input-types")) - {"sequence"}:
         yield "inputs other than text (input-types)"
-
-
-SWITCHES = {
-    "right-left": "outputs from right to left",
-    "transformer-pool": "pooling instead of cross attention",
-    "ulr": "universal language representations",
-}
 
 
 def _recurrent(settings: Settings) -> Iterator[str]:

@@ -274,6 +274,7 @@ class TestRefusals:
             ({"transformer-tied-layers": [2, 1]}, "transformer-tied-layers = [2, 1] for 2 layers"),
             ({"transformer-heads": 3}, "width 64 cannot be divided among 3 heads"),
             ({"enc-depth": 999999999}, "should have 1,000,000,001 layers, but there are"),
+            ({"dec-depth": 999999999}, "should have 1,000,000,001 layers, but there are"),
             ({"dim-emb": 999999996}, "instead of (64, 999999996)"),
         ],
     )

@@ -6,15 +6,16 @@ from pathlib import Path
 from seq2edge_export.ctranslate2.binary import VERSIONS
 from seq2edge_export.ctranslate2.settings import WORDS
 from seq2edge_export.families import FAMILIES
+from seq2edge_export.marian.config import SWITCHES
 
 PAGE = (Path(__file__).parents[3] / "docs" / "families.md").read_text(encoding="utf-8")
 
 
 def test_every_family_has_its_row() -> None:
-    assert re.findall(r"^\| `([a-z0-9_]+)` \|", PAGE, re.MULTILINE)[: len(FAMILIES)] == list(FAMILIES)
+    assert re.findall(r"^\| `([a-z0-9_-]+)` \|", PAGE, re.MULTILINE)[: len(FAMILIES)] == list(FAMILIES)
 
 
 def test_everything_that_is_refused_is_said() -> None:
     flowing = " ".join(PAGE.split())
-    assert [words for words in WORDS.values() if words not in flowing] == []
+    assert [words for words in (*WORDS.values(), *SWITCHES.values()) if words not in flowing] == []
     assert f"binary versions {VERSIONS[0]} to {VERSIONS[-1]}" in flowing
