@@ -95,12 +95,12 @@ class TransformerDecoder(nn.Module):
         watch: list[Tensor] | None,
     ) -> Decoded:
         chosen = rows.flatten()  # (R,): B sentences with K rows each
-        selected = [tensor.index_select(0, chosen) for tensor in past]  # (R, H, P, d)
-        return self.model.decode(target.flatten(0, 1), _paired(cross), source_mask, _paired(selected), watch=watch)
+        selected = [tensor.index_select(0, chosen) for tensor in past]  # (R, ...)
+        return self.model.decode(target.flatten(0, 1), _paired(cross), source_mask, selected, watch=watch)
 
     def _last(self, target: Tensor, decoded: Decoded) -> list[Tensor]:
         logits = self.model.output(decoded.states[:, -1]).unflatten(0, target.shape[:2])  # (B, K, V)
-        return [logits, *_flat(decoded.present)]
+        return [logits, *decoded.present]
 
 
 class WatchedTransformerDecoder(TransformerDecoder):
@@ -133,10 +133,10 @@ class BufferedTransformerDecoder(nn.Module):
     ) -> list[Tensor]:
         watch: list[Tensor] = []  # (B, H, K * T, S) a layer
         new = target.flatten(0, 1)  # (R, T)
-        decoded = self.model.decode(new, _paired(cross), source_mask, _paired(past), length=length, watch=watch)
+        decoded = self.model.decode(new, _paired(cross), source_mask, past, length=length, watch=watch)
         watched = _watched(self.model, target, decoded, watch)
         logits = self.model.output(decoded.states[:, -1].index_select(0, wanted))  # (W, V)
-        return [logits, _log_totals(logits), *_flat(decoded.present), *watched]
+        return [logits, _log_totals(logits), *decoded.present, *watched]
 
 
 def _log_totals(logits: Tensor) -> Tensor:  # (W, V) -> (W,)
@@ -158,12 +158,11 @@ def transformer_graphs(model: Transformer) -> GraphModules:
 def _graphs(model: Transformer) -> GraphModules:
     shape = model.shape
     cross: Axes = (names.BATCH, shape.heads, names.SOURCE_LENGTH, shape.head_width)
-    past: Axes = (names.PAST_ROWS, shape.heads, names.PAST_LENGTH, shape.head_width)
     return GraphModules(
         TransformerEncoder(model),
         TransformerDecoder(model),
         tuple(State(name, cross) for name in names.cross(shape.decoder_layers)),
-        tuple(State(name, past) for name in names.past(shape.decoder_layers)),
+        _past_of(shape),
         WatchedTransformerDecoder(model),
         BufferedTransformerDecoder(model) if _fits_buffers(shape) else None,
     )
@@ -171,7 +170,17 @@ def _graphs(model: Transformer) -> GraphModules:
 
 def _fits_buffers(shape: Architecture) -> bool:
     """Whether onnxruntime's operator can do it: it has no bias for distances, and wants heads of eights."""
-    return shape.positions != "relative" and shape.head_width % 8 == 0
+    return shape.decoder_cell == "attention" and shape.positions != "relative" and shape.head_width % 8 == 0
+
+
+def _past_of(shape: Architecture) -> tuple[State, ...]:
+    """What one call of the decoder leaves to the next, in the order of ``Transformer.empty_past``."""
+    if shape.decoder_cell == "ssru":
+        *cells, count = names.past_cells(shape.decoder_layers)
+        cell: Axes = (names.PAST_ROWS, shape.width)
+        return *(State(name, cell) for name in cells), State(count, (names.PAST_ROWS,), torch.int64)
+    keys: Axes = (names.PAST_ROWS, shape.heads, names.PAST_LENGTH, shape.head_width)
+    return tuple(State(name, keys) for name in names.past(shape.decoder_layers))
 
 
 def _flat(layers: list[KeysValues]) -> list[Tensor]:

@@ -1,7 +1,7 @@
 """The encoder-decoder Transformer of "Attention Is All You Need", readable in one sitting; needs torch.
 
 Shapes at line ends: B sentences, R rows of the search (one a sentence, or as many as it has beams), S source tokens,
-T target tokens, P tokens already in the cache, H heads, d numbers a head, D the width (mostly H * d), V the target
+T target tokens, P tokens already in the past, H heads, d numbers a head, D the width (mostly H * d), V the target
 vocabulary.
 """
 
@@ -38,7 +38,7 @@ class Decoded(NamedTuple):
     """What a decoder call gives back."""
 
     states: Tensor  # (R, T, D), ready for the output projection
-    present: list[KeysValues]  # one a layer, (R, H, P + T, d)
+    present: list[Tensor]  # the past of the next call
 
 
 class Attention(nn.Module):
@@ -100,6 +100,35 @@ class Attention(nn.Module):
 
     def _split(self, states: Tensor) -> Tensor:
         return states.unflatten(2, (self.heads, -1)).transpose(1, 2)  # (B, H, T, d)
+
+
+class Ssru(nn.Module):
+    """The simpler simple recurrent unit: a cell that each token changes, where others look at all tokens before.
+
+    cell[t] = keep[t] * cell[t - 1] + (1 - keep[t]) * input[t], and what is above zero of it goes on. Any number of new
+    tokens is computed at once: a cell is the sum of all inputs up to it, each times all gates behind it.
+    """
+
+    def __init__(self, shape: Architecture) -> None:
+        super().__init__()
+        self.input = nn.Linear(shape.width, shape.width, bias=False)
+        self.gate = nn.Linear(shape.width, shape.width, bias=shape.bias)
+
+    def forward(self, states: Tensor, past: Tensor) -> tuple[Tensor, Tensor]:  # (R, T, D), (R, D)
+        gates = self.gate(states)  # (R, T, D)
+        inputs = torch.sigmoid(-gates) * self.input(states)
+        inputs = torch.cat([past[:, None], inputs], dim=1)  # (R, 1 + T, D)
+        cells = (inputs[:, :, None] * self._kept(gates)).sum(dim=1)  # (R, T, D)
+        return functional.relu(cells), cells[:, -1]
+
+    @staticmethod
+    def _kept(gates: Tensor) -> Tensor:
+        """How much is left of the past (0) and of every input (1, 2, ...) at each new token; sums of logarithms."""
+        inputs = torch.arange(gates.shape[1] + 1, device=gates.device)[:, None, None]  # (1 + T, 1, 1)
+        tokens = inputs[1:].transpose(0, 1)  # (1, T, 1)
+        kept = -functional.softplus(-gates)[:, None]  # (R, 1, T, D): the logarithm of the sigmoid
+        together = torch.where(tokens > inputs, kept, 0.0).cumsum(dim=2)  # (R, 1 + T, T, D)
+        return torch.where(tokens >= inputs, together.exp(), 0.0)
 
 
 class FeedForward(nn.Module):
@@ -168,36 +197,12 @@ class EncoderLayer(nn.Module):
         return self.feed_forward_residual.leave(states, self.feed_forward(inside))
 
 
-@dataclass(frozen=True)
-class Appending:
-    """Self-attention over a cache that grows with every call: the past and the new tokens behind it."""
-
-    mask: Tensor  # (T, P + T)
-    bias: Tensor | None  # (1, H, T, P + T)
-
-    def __call__(self, attention: Attention, states: Tensor, past: KeysValues) -> tuple[Tensor, KeysValues]:
-        present = _append(past, attention.keys_values(states))
-        return attention(states, present, self.mask, bias=self.bias), present
-
-
-@dataclass(frozen=True)
-class Buffering:
-    """Self-attention over a buffer with room for tokens to come, which onnxruntime fills in place."""
-
-    length: Tensor  # (1,): of the past in it
-
-    def __call__(self, attention: Attention, states: Tensor, past: KeysValues) -> tuple[Tensor, KeysValues]:
-        return attention.into_buffer(states, past, self.length)
-
-
-LookBack = Appending | Buffering
-
-
 class DecoderLayer(nn.Module):
     def __init__(self, shape: Architecture, dropout: float) -> None:
         super().__init__()
-        self.attention = Attention(shape)
-        self.attention_residual = Residual(shape, dropout)
+        self.cell = Ssru(shape) if shape.decoder_cell == "ssru" else None
+        self.attention = Attention(shape) if self.cell is None else None
+        self.attention_residual = Residual(shape, dropout)  # around either
         self.cross = Attention(shape)
         self.cross_residual = Residual(shape, dropout)
         self.feed_forward = FeedForward(shape)
@@ -206,14 +211,14 @@ class DecoderLayer(nn.Module):
     def forward(
         self,
         states: Tensor,
-        past: KeysValues,
+        past: list[Tensor],
         look_back: "LookBack",
         source: KeysValues,
         source_mask: Tensor,
         watch: list[Tensor] | None,
-    ) -> tuple[Tensor, KeysValues]:
+    ) -> tuple[Tensor, list[Tensor]]:
         inside = self.attention_residual.enter(states)
-        update, present = look_back(self.attention, inside, past)
+        update, present = look_back(self, inside, past)
         states = self.attention_residual.leave(states, update)  # (R, T, D)
 
         inside = self.cross_residual.enter(states)
@@ -223,6 +228,43 @@ class DecoderLayer(nn.Module):
 
         inside = self.feed_forward_residual.enter(states)
         return self.feed_forward_residual.leave(states, self.feed_forward(inside)), present
+
+
+@dataclass(frozen=True)
+class Appending:
+    """Let new tokens look at a cache that grows with every call: the past and they themselves behind it."""
+
+    mask: Tensor  # (T, P + T)
+    bias: Tensor | None  # (1, H, T, P + T)
+
+    def __call__(self, layer: DecoderLayer, states: Tensor, past: list[Tensor]) -> tuple[Tensor, list[Tensor]]:
+        assert layer.attention is not None
+        present = _append(KeysValues(*past), layer.attention.keys_values(states))
+        return layer.attention(states, present, self.mask, bias=self.bias), [*present]
+
+
+@dataclass(frozen=True)
+class Buffering:
+    """The same with a buffer that has room for tokens to come, which onnxruntime fills in place."""
+
+    length: Tensor  # (1,): of the past in it
+
+    def __call__(self, layer: DecoderLayer, states: Tensor, past: list[Tensor]) -> tuple[Tensor, list[Tensor]]:
+        assert layer.attention is not None
+        update, present = layer.attention.into_buffer(states, KeysValues(*past), self.length)
+        return update, [*present]
+
+
+class Recurring:
+    """The same with a cell that has read all tokens before."""
+
+    def __call__(self, layer: DecoderLayer, states: Tensor, past: list[Tensor]) -> tuple[Tensor, list[Tensor]]:
+        assert layer.cell is not None
+        update, cell = layer.cell(states, *past)
+        return update, [cell]
+
+
+LookBack = Appending | Buffering | Recurring
 
 
 class Embedding(nn.Module):
@@ -246,13 +288,14 @@ class Embedding(nn.Module):
             table = sinusoids(shape) if shape.positions.startswith("sinusoidal") else None
             self.register_buffer("positions", table, persistent=False)
 
-    def forward(self, ids: Tensor, start: int | Tensor) -> Tensor:  # (B, T)
+    def forward(self, ids: Tensor, start: int | Tensor) -> Tensor:
+        """The vectors of ids (B, T), behind so many tokens: one number, also as (1,), or one for each row (B, 1)."""
         states = self.tokens(ids) * self.scale  # (B, T, D)
-        places = start + torch.arange(ids.shape[1], device=ids.device)  # (T,)
+        places = start + torch.arange(ids.shape[1], device=ids.device)  # (T,) or (B, T)
         if self.zero_start:
-            states = states * (places > 0)[:, None]  # (T, 1)
+            states = states * (places > 0)[..., None]
         if self.positions is not None:
-            states = states + self.positions[places]  # (T, D)
+            states = states + self.positions[places]  # (T, D) or (B, T, D)
         return self.dropout(self.norm(states))
 
 
@@ -311,27 +354,28 @@ class Transformer(nn.Module):
         target: Tensor,
         source: list[KeysValues],
         source_mask: Tensor,
-        past: list[KeysValues] | None = None,
+        past: list[Tensor] | None = None,
         *,
         length: Tensor | None = None,
         watch: list[Tensor] | None = None,
     ) -> Decoded:
         """Continue targets of any length (R, T) from a past of any length, empty included.
 
+        The past is what ``empty_past`` or the call before gave, with its rows in the order in which they go on.
         With ``length`` (1,), the past is a buffer of which so many tokens count; only a traced graph has such.
-
         The rows are ordered by sentence: with beams, each sentence of ``source`` has the same number of them, and they
         share its keys and values by counting as more queries. ``watch`` collects the cross-attention weights of every
         layer (B, H, R / B * T, S): where each target token looked.
         """
-        past = past or self.empty_past(target.shape[0])
-        before = past[0].keys.shape[2]
+        pasts, before = self._unpacked(past or self.empty_past(target.shape[0]))
         states = self.target_embedding(target, start=before if length is None else length)  # (R, T, D)
-        look_back = self._appending(before, target) if length is None else Buffering(length)
-        present = []
-        for layer, layer_past, layer_source in zip(self.decoder, past, source, strict=True):
+        look_back = self._look_back(target, before) if length is None else Buffering(length)
+        present: list[Tensor] = []
+        for layer, layer_past, layer_source in zip(self.decoder, pasts, source, strict=True):
             states, kept = layer(states, layer_past, look_back, layer_source, attend_to(source_mask), watch)
-            present.append(kept)
+            present += kept
+        if isinstance(before, Tensor):
+            present.append(before[:, 0] + target.shape[1])
         states = self.decoder_norm(states)
         return Decoded(states if self.shape.output_scale == 1 else states * self.shape.output_scale, present)
 
@@ -344,15 +388,27 @@ class Transformer(nn.Module):
         """How likely each token is to come next; search and loss take their own from the logits."""
         return self(source, source_mask, target).log_softmax(dim=-1)  # (B, T, V)
 
-    def _appending(self, past: int, target: Tensor) -> Appending:
+    def _look_back(self, target: Tensor, before: int | Tensor) -> "LookBack":
+        if isinstance(before, Tensor):
+            return Recurring()
         new = target.shape[1]
-        bias = self.decoder_bias(past, new) if self.decoder_bias is not None else None
-        return Appending(causal_mask(past=past, new=new, device=target.device), bias)
+        bias = self.decoder_bias(before, new) if self.decoder_bias is not None else None
+        return Appending(causal_mask(past=before, new=new, device=target.device), bias)
 
-    def empty_past(self, batch: int) -> list[KeysValues]:
-        weight = self.output.weight
-        empty = weight.new_empty(batch, self.shape.heads, 0, self.shape.head_width)
-        return [KeysValues(empty, empty)] * self.shape.decoder_layers
+    def empty_past(self, rows: int) -> list[Tensor]:
+        """Keys and values of every layer (R, H, 0, d); of a recurrent decoder the cells (R, D), then a count (R,)."""
+        shape, weight = self.shape, self.output.weight
+        if shape.decoder_cell == "ssru":
+            count = torch.zeros(rows, dtype=torch.long, device=weight.device)
+            return [*[weight.new_zeros(rows, shape.width)] * shape.decoder_layers, count]
+        return [weight.new_empty(rows, shape.heads, 0, shape.head_width)] * (2 * shape.decoder_layers)
+
+    def _unpacked(self, past: list[Tensor]) -> tuple[list[list[Tensor]], int | Tensor]:
+        """What each layer left, and how many tokens were before: the length of the keys P, or the count (R, 1)."""
+        if self.shape.decoder_cell == "ssru":
+            *cells, count = past
+            return [[cell] for cell in cells], count[:, None]
+        return [past[place : place + 2] for place in range(0, len(past), 2)], past[0].shape[2]
 
 
 def without_weights(shape: Architecture) -> Transformer:
@@ -379,10 +435,11 @@ def causal_mask(*, past: int, new: int, device: torch.device) -> Tensor:
 
 def sinusoids(shape: Architecture) -> Tensor:
     """Waves of growing length, sine and cosine of each; computed in double precision."""
-    waves = torch.arange(0, shape.width, 2, dtype=torch.float64, device="cpu") / shape.width
+    stretched = shape.positions == "sinusoidal_stretched"  # the last wave is then the longest, and not the one behind
+    waves = torch.arange(0, shape.width, 2, dtype=torch.float64, device="cpu") / (shape.width - 2 * stretched)
     positions = shape.position_offset + torch.arange(shape.max_positions, dtype=torch.float64, device="cpu")
     angles = positions[:, None] * 10_000.0**-waves  # (positions, D / 2)
-    if shape.positions == "sinusoidal_halves":
+    if shape.positions != "sinusoidal":
         return torch.cat([angles.sin(), angles.cos()], dim=1).float()
     return torch.stack([angles.sin(), angles.cos()], dim=2).flatten(1).float()
 

@@ -5,9 +5,14 @@ from typing import Literal
 
 # "gelu" is exact; "gelu_tanh" and "gelu_sigmoid" are its approximations by tanh, and by x * sigmoid(1.702 * x)
 Activation = Literal["relu", "gelu", "silu", "gelu_tanh", "gelu_sigmoid"]
+# "sinusoidal" has sines and cosines in turns, "sinusoidal_halves" all sines before all cosines, and
+# "sinusoidal_stretched" so too, with the slightly longer waves of tensor2tensor;
 # "relative" is a bias of each head for the distance between two tokens, the same in all layers, as in T5
-Positions = Literal["sinusoidal", "sinusoidal_halves", "learned", "relative", "none"]
+Positions = Literal["sinusoidal", "sinusoidal_halves", "sinusoidal_stretched", "learned", "relative", "none"]
 Norm = Literal["layer", "rms"]
+# what the decoder has for the tokens before: attention to all of them, or a recurrent cell, as in Marian's students
+DecoderCell = Literal["attention", "ssru"]
+COUNT_BYTES = 8  # how many tokens were before, as an integer
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -20,6 +25,7 @@ class Architecture:
     heads: int
     encoder_layers: int
     decoder_layers: int
+    decoder_cell: DecoderCell = "attention"
     feed_forward: int
     attention_width: int | None = None  # of all heads together; left out, the width
     attention_scale: float | None = None  # queries are multiplied by it; left out, 1 / the root of a head's width
@@ -29,7 +35,7 @@ class Architecture:
     norm: Norm = "layer"
     norm_first: bool = True  # norm before each sublayer, or after it
     final_norm: bool = True  # another norm at the end of both stacks
-    positions: Positions = "sinusoidal"  # sin and cos interleaved, or all sin before all cos
+    positions: Positions = "sinusoidal"
     position_offset: int = 0  # the number of the first position in a sinusoidal table
     max_positions: int = 512
     relative_buckets: int = 32  # relative distances that a bias is learned for; far ones share a bucket
@@ -54,12 +60,16 @@ class Architecture:
             raise ValueError(f"{name} {self.inner_width} cannot be divided among {self.heads} heads")
         if self.positions.startswith("sinusoidal") and self.width % 2:
             raise ValueError(f"sinusoidal positions need an even width, not {self.width}")
+        if self.positions == "sinusoidal_stretched" and self.width < 4:
+            raise ValueError(f"stretched positions need a width of at least 4, not {self.width}")
         if self.position_offset < 0:
             raise ValueError(f"position_offset is {self.position_offset}, but must be at least 0")
         if self.position_offset and not self.positions.startswith("sinusoidal"):
             raise ValueError("position_offset is for sinusoidal tables; a learned one holds the rows that are used")
         if self.positions == "relative" and not 2 <= self.relative_buckets // 2 < self.relative_distance:
             raise ValueError("relative positions need at least 4 buckets, and a distance above half their number")
+        if self.positions == "relative" and self.decoder_cell != "attention":
+            raise ValueError("relative positions are between tokens that look at each other, which an SSRU does not")
         if not 0 < self.norm_epsilon < 1:
             raise ValueError(f"norm_epsilon is {self.norm_epsilon}, but must be between 0 and 1")
         if self.joint_vocabulary and self.source_vocabulary != self.target_vocabulary:
@@ -78,10 +88,12 @@ class Architecture:
 def count_parameters(shape: Architecture) -> int:
     """Count the trained numbers by the textbook formulas."""
     attention = 4 * _attention_product(shape) + (3 * shape.inner_width + shape.width if shape.bias else 0)
+    cell = _cell_weights(shape) + (shape.width if shape.bias else 0)
+    before = cell if shape.decoder_cell == "ssru" else attention
     feed_forward = _feed_forward_weights(shape) + (_feed_forward_biases(shape) if shape.bias else 0)
     norm = (2 if shape.norm == "layer" else 1) * shape.width
     encoder = shape.encoder_layers * (attention + feed_forward + 2 * norm)
-    decoder = shape.decoder_layers * (2 * attention + feed_forward + 3 * norm)
+    decoder = shape.decoder_layers * (before + attention + feed_forward + 3 * norm)
     other_norms = 2 * norm * (shape.final_norm + shape.embedding_norm)
     relative_biases = 2 * shape.relative_buckets * shape.heads if shape.positions == "relative" else 0
     output_bias = shape.target_vocabulary if shape.output_bias else 0
@@ -99,20 +111,28 @@ def cost_per_source_token(shape: Architecture, *, source_length: int) -> int:
 def cost_per_target_token(shape: Architecture, *, source_length: int, target_length: int) -> int:
     """Floating-point operations to decode one token when ``target_length`` tokens are in the cache."""
     self_attention = 4 * _attention_product(shape) + 2 * target_length * shape.inner_width
+    before = _cell_weights(shape) if shape.decoder_cell == "ssru" else self_attention
     cross_attention = 2 * _attention_product(shape) + 2 * source_length * shape.inner_width
-    layer = self_attention + cross_attention + _feed_forward_weights(shape)
+    layer = before + cross_attention + _feed_forward_weights(shape)
     return 2 * (shape.decoder_layers * layer + shape.width * shape.target_vocabulary)
 
 
 def cache_bytes(shape: Architecture, *, source_length: int, target_length: int, bytes_per_number: int = 4) -> int:
-    """Memory that one sentence's keys and values take, cross and self."""
-    positions = source_length + target_length
-    return 2 * shape.decoder_layers * positions * shape.inner_width * bytes_per_number
+    """Memory that one sentence's keys and values take, cross and self, or its cells and the count of its tokens."""
+    cross = 2 * source_length * shape.inner_width
+    if shape.decoder_cell == "ssru":
+        return shape.decoder_layers * (cross + shape.width) * bytes_per_number + COUNT_BYTES
+    return shape.decoder_layers * (cross + 2 * target_length * shape.inner_width) * bytes_per_number
 
 
 def _attention_product(shape: Architecture) -> int:
     """Weights of each of the four linear layers of an attention."""
     return shape.width * shape.inner_width
+
+
+def _cell_weights(shape: Architecture) -> int:
+    """Of the two linear layers of an SSRU: its input and its gate."""
+    return 2 * shape.width**2
 
 
 def _feed_forward_weights(shape: Architecture) -> int:

@@ -28,6 +28,11 @@ def past(layers: int) -> list[str]:
     return _keys_values(_PAST, layers)
 
 
+def past_cells(layers: int) -> list[str]:
+    """The same for a recurrent decoder: the cell of every layer, and how many tokens were before."""
+    return [*(f"{_PAST}_cell.{layer}" for layer in range(layers)), f"{_PAST}_count"]
+
+
 def numbered_cross(count: int) -> list[str]:
     """States that a module of its own kind hands from encoder to decoder."""
     return [f"{_CROSS}.{number}" for number in range(count)]

@@ -142,7 +142,7 @@ def describe_shape(shape: Architecture, *, source_length: int, target_length: in
     cache = cache_bytes(shape, source_length=source_length, target_length=target_length)
     lengths = f"at {source_length} source and {target_length} target tokens"
     return [
-        ("layers", f"{shape.encoder_layers} encoder, {shape.decoder_layers} decoder"),
+        ("layers", f"{shape.encoder_layers} encoder, {shape.decoder_layers} decoder{_cell(shape)}"),
         ("width", f"{_width(shape)} in {shape.heads} heads, feed-forward {_feed_forward(shape)}"),
         ("norm", f"{'RMS ' if shape.norm == 'rms' else ''}{'before' if shape.norm_first else 'after'} each sublayer"),
         ("positions", f"{shape.positions}, at most {shape.max_positions}"),
@@ -151,6 +151,10 @@ def describe_shape(shape: Architecture, *, source_length: int, target_length: in
         ("cost of a target token", f"{target_cost / 1e6:.2f} million operations {lengths}"),
         ("cache of a sentence", f"{cache / 1e6:.3f} MB {lengths}"),
     ]
+
+
+def _cell(shape: Architecture) -> str:
+    return "" if shape.decoder_cell == "attention" else f" ({shape.decoder_cell.upper()})"
 
 
 def _width(shape: Architecture) -> str:

@@ -32,6 +32,8 @@ SHAPE = Architecture(
         ({"attention_width": 0}, "attention_width 0 cannot"),
         ({"positions": "relative", "relative_buckets": 3}, "at least 4 buckets"),
         ({"positions": "relative", "relative_distance": 16}, "distance above half their number"),
+        ({"positions": "relative", "decoder_cell": "ssru"}, "which an SSRU does not"),
+        ({"positions": "sinusoidal_stretched", "width": 2}, "width of at least 4"),
     ],
 )
 def test_a_shape_that_cannot_be_is_refused(change: dict[str, object], words: str) -> None:
@@ -65,3 +67,14 @@ def test_attention_of_another_width_costs_by_its_own_width() -> None:
 
 def test_the_cache_holds_keys_and_values_of_both_attentions() -> None:
     assert cache_bytes(SHAPE, source_length=5, target_length=7) == 2 * 2 * (5 + 7) * 8 * 4
+
+
+def test_a_recurrent_decoder_costs_and_keeps_the_same_at_every_length() -> None:
+    recurrent = dataclasses.replace(SHAPE, decoder_cell="ssru")
+    # per decoder layer: input and gate of the cell, two products for cross attention, feed-forward
+    decoder = 2 * (2 * 64 + 2 * 64 + 2 * 5 * 8 + 2 * 160)
+    for length in (7, 70):
+        cost = cost_per_target_token(recurrent, source_length=5, target_length=length)
+        assert cost == 2 * (decoder + 8 * 11)
+        # keys and values of the source, a cell of width 8 a layer, and one count of 8 bytes
+        assert cache_bytes(recurrent, source_length=5, target_length=length) == 2 * (2 * 5 * 8 + 8) * 4 + 8

@@ -7,7 +7,19 @@ from pathlib import Path
 from seq2edge.errors import CheckpointError, UsageError
 from seq2edge_export import checkpoint
 from seq2edge_export.checkpoint import Checkpoint
-from seq2edge_export.families import bart, ctranslate2, fairseq, m2m100, marian, mbart, opennmt, pegasus, recipe, t5
+from seq2edge_export.families import (
+    bart,
+    ctranslate2,
+    fairseq,
+    m2m100,
+    marian,
+    marian_native,
+    mbart,
+    opennmt,
+    pegasus,
+    recipe,
+    t5,
+)
 from seq2edge_export.hugging_face.folder import model_type
 from seq2edge_export.hugging_face.hub import download, is_hub_name
 
@@ -28,6 +40,7 @@ FAMILIES = {
     "fairseq": Family(fairseq.recognises, fairseq.load_fairseq),
     "m2m100": Family(m2m100.recognises, m2m100.load_m2m100),
     "marian": Family(marian.recognises, marian.load_marian),
+    "marian-native": Family(marian_native.recognises, marian_native.load_marian_native),
     "mbart": Family(mbart.recognises, mbart.load_mbart),
     "opennmt": Family(opennmt.recognises, opennmt.load_opennmt),
     "pegasus": Family(pegasus.recognises, pegasus.load_pegasus),
@@ -58,6 +71,7 @@ def detect(path: Path) -> str:
             f"there are {', '.join(FAMILIES)}"
         )
     raise CheckpointError(
-        f"{path} is neither a checkpoint folder nor a recipe (.toml) nor an Argos package (.argosmodel); "
+        f"{path} is neither a checkpoint folder nor a recipe (.toml) nor a model of Marian (.npz, .bin) nor an "
+        f"Argos package (.argosmodel); "
         f"for a PyTorch state dict, draft a recipe with  seq2edge recipe {path}"
     )

@@ -24,6 +24,7 @@ from seq2edge_export.ctranslate2.vocabulary import (
     unsupported_text,
 )
 from seq2edge_export.ctranslate2.weights import widen
+from seq2edge_export.marian.binary import begins_as_marian
 from seq2edge_export.model import Transformer
 from seq2edge_export.placing import Place, fill, misfit
 from seq2edge_export.recipe.files import tokenizer_files
@@ -32,7 +33,9 @@ from seq2edge_export.state_dict import StateDict
 BEAMS = 4  # as Argos Translate searches
 FEWEST, MOST = 1, 256  # tokens that CTranslate2 makes
 
-recognises = is_package
+
+def recognises(path: Path) -> bool:
+    return is_package(path) and not begins_as_marian(path / MODEL)  # Marian gives its files the same name
 
 
 def load_ctranslate2(path: Path) -> Checkpoint:

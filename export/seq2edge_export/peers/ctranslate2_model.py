@@ -105,6 +105,7 @@ def unsupported(shape: Architecture) -> list[str]:
         f"heads of another width, {shape.attention_width}": shape.inner_width != shape.width,
         f"the attention scale {shape.attention_scale}": shape.attention_scale is not None,
         f"the output scale {shape.output_scale}": shape.output_scale != 1,
+        "a recurrent decoder": shape.decoder_cell != "attention",
     }
     return [problem for problem, found in problems.items() if found]
 
@@ -130,6 +131,7 @@ def _set_encoder_layer(theirs: Any, layer: EncoderLayer) -> None:
 
 
 def _set_decoder_layer(theirs: Any, layer: DecoderLayer) -> None:
+    assert layer.attention is not None
     _set_self_attention(theirs.self_attention, layer.attention, layer.attention_residual.norm)
     query, keys_values, output = theirs.attention.linear
     _set_linear(query, layer.cross.query)

@@ -11,7 +11,7 @@ from torch import nn
 from transformers.models.t5.modeling_t5 import T5Attention
 
 from seq2edge.architecture import Architecture, count_parameters
-from seq2edge_export.model import ACTIVATIONS, Attention, KeysValues, Transformer, distance_buckets, sinusoids
+from seq2edge_export.model import ACTIVATIONS, Attention, KeysValues, Ssru, Transformer, distance_buckets, sinusoids
 
 TINY = Architecture(
     source_vocabulary=40,
@@ -50,6 +50,14 @@ T5 = dataclasses.replace(T5, attention_width=24, attention_scale=1.0, embedding_
 SHAPES += [
     dataclasses.replace(T5, output_scale=16**-0.5, decoder_layers=3),
     dataclasses.replace(T5, activation="gelu_tanh", gated=True, tied_output=False),
+]
+SSRU = dataclasses.replace(  # as Marian's students are
+    TINY, decoder_cell="ssru", norm_first=False, final_norm=False, zero_start=True, positions="sinusoidal_stretched"
+)
+SHAPES += [
+    SSRU,
+    dataclasses.replace(TINY, decoder_cell="ssru", bias=False, positions="learned", decoder_layers=3, norm="rms"),
+    dataclasses.replace(TINY, decoder_cell="ssru", positions="none", attention_width=24, activation="silu"),
 ]
 
 
@@ -307,6 +315,38 @@ def test_relative_positions_change_with_the_order_but_not_with_the_place() -> No
     shifted = torch.cat([torch.zeros(1, 3, dtype=torch.long), source], dim=1)
     behind_padding = model(shifted, torch.arange(10)[None] > 2, target)
     torch.testing.assert_close(before, behind_padding, **ROUNDING)
+
+
+@pytest.mark.parametrize("scale", [1.0, 30.0])
+def test_a_recurrent_cell_follows_its_definition_token_by_token(scale: float) -> None:
+    random = torch.Generator().manual_seed(2)
+    module = Ssru(SSRU).eval()
+    states, cell = (torch.randn(*sizes, generator=random) * scale for sizes in ((3, 90, 16), (3, 16)))
+    together, last = module(states, cell)
+    for place in range(states.shape[1]):
+        keep = torch.sigmoid(module.gate(states[:, place]))
+        cell = keep * cell + (1 - keep) * module.input(states[:, place])
+        torch.testing.assert_close(together[:, place], cell.clamp(min=0), rtol=1e-5, atol=2e-6 * scale)
+    torch.testing.assert_close(last, cell, rtol=1e-5, atol=2e-6 * scale)
+
+
+def test_a_recurrent_decoder_remembers_the_order_and_counts_the_tokens() -> None:
+    model = model_of(SSRU)
+    source, mask = padded_source()
+    target = sentences(3, 6)
+    decoded = model.decode(target, model.encode(source, mask), mask)
+    assert [tuple(tensor.shape) for tensor in decoded.present] == [(3, 16), (3, 16), (3,)]
+    assert decoded.present[-1].tolist() == [6, 6, 6]
+    changed = target[:, [0, 2, 1, 3, 4, 5]]
+    assert not torch.allclose(model(source, mask, target)[:, -1], model(source, mask, changed)[:, -1], atol=1e-3)
+
+
+def test_stretched_waves_end_with_the_longest() -> None:
+    table = sinusoids(SSRU).double()
+    for position, wave in ((0, 0), (1, 0), (7, 3), (31, 7)):
+        angle = torch.tensor(position / 10_000 ** (wave / 7), dtype=torch.float64)
+        assert table[position, wave] == pytest.approx(float(angle.sin()), abs=1e-7)
+        assert table[position, 8 + wave] == pytest.approx(float(angle.cos()), abs=1e-7)
 
 
 def test_an_offset_begins_the_table_later() -> None:
