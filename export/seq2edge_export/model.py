@@ -106,7 +106,8 @@ class Ssru(nn.Module):
     """The simpler simple recurrent unit: a cell that each token changes, where others look at all tokens before.
 
     cell[t] = keep[t] * cell[t - 1] + (1 - keep[t]) * input[t], and what is above zero of it goes on. Any number of new
-    tokens is computed at once: a cell is the sum of all inputs up to it, each times all gates behind it.
+    tokens is computed at once: a cell is the sum of all inputs up to it, each times all gates behind it. That takes
+    T * T * D numbers a row, which for one new token is next to nothing.
     """
 
     def __init__(self, shape: Architecture) -> None:
