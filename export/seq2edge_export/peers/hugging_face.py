@@ -28,6 +28,7 @@ ACTIVATIONS = {
     "gelu_sigmoid": "quick_gelu",
 }
 EPSILON = 1e-5  # of all norms there
+SINUSOIDAL = ("sinusoidal", "sinusoidal_halves")
 FROM_WIDTH = ("q_proj.weight", "k_proj.weight", "v_proj.weight", "fc1.weight")  # what reads the states
 TO_WIDTH = ("out_proj.weight", "out_proj.bias", "fc2.weight", "fc2.bias")  # what adds to them
 
@@ -41,7 +42,8 @@ def inexpressible(shape: Architecture) -> list[str]:
         "a norm behind the embeddings": shape.embedding_norm,
         "linear layers without bias": not shape.bias,
         "gated feed-forward layers": shape.gated,
-        f"{shape.positions} positions": not shape.positions.startswith("sinusoidal") or shape.position_offset != 0,
+        f"{shape.positions} positions": shape.positions not in SINUSOIDAL or shape.position_offset != 0,
+        "a recurrent decoder": shape.decoder_cell != "attention",
         f"heads of another width, {shape.attention_width}": shape.inner_width != shape.width,
         f"the attention scale {shape.attention_scale}": shape.attention_scale is not None,
         f"the output scale {shape.output_scale}": shape.output_scale != 1,
