@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Literal
 
 from seq2edge.settings import required, setting
@@ -62,7 +63,7 @@ class GenerationOptions:
         self._check_outputs()
         self._check_forced()
 
-    @property
+    @cached_property
     def eos_ids(self) -> tuple[int, ...]:
         return as_ids(self.eos_token_id)
 

@@ -59,20 +59,29 @@ def test_every_step_gives_the_originals_logits(engines, sources, prefix: int, be
     assert_steps_close(ours, theirs, len(sources), prefix=prefix, beams=beams)
 
 
-def assert_steps_close(ours: Step, theirs: Step, kept: int, *, prefix: int, beams: int) -> None:
-    """Random tokens behind random rows: a prefix, then more of them, while sentences leave."""
+def assert_steps_close(ours: Step, theirs: Step, count: int, *, prefix: int, beams: int) -> None:
+    """Random tokens behind random rows: a prefix, then more of them, while sentences leave from anywhere."""
     random = np.random.default_rng(0)
-    rows = np.arange(kept)[:, None]
-    tokens = random.integers(4, TINY.target_vocabulary, (kept, 1, prefix))
+    rows = np.arange(count)[:, None]
+    tokens = random.integers(4, TINY.target_vocabulary, (count, 1, prefix))
     np.testing.assert_allclose(ours(tokens, rows), theirs(tokens, rows), atol=LOGITS)
-    for step in range(6):
+    for step in range(8):
         before = 1 if step == 0 else beams
-        if step == 3:
-            kept -= 2  # sentences leave in mid-flight
-        sentences = np.arange(kept)[:, None]
-        rows = sentences * before + random.integers(0, before, (kept, beams))
-        tokens = random.integers(4, TINY.target_vocabulary, (kept, beams, 1))
+        left = np.arange(count)
+        if step in (2, 4, 5):
+            left = np.delete(left, random.integers(count))
+            count -= 1
+        rows = left[:, None] * before + random.integers(0, before, (count, beams))
+        tokens = random.integers(4, TINY.target_vocabulary, (count, beams, 1))
         np.testing.assert_allclose(ours(tokens, rows), theirs(tokens, rows), atol=LOGITS)
+
+
+def test_a_full_buffer_grows(engines, sources) -> None:
+    ours, theirs = (engine.start(sources[:2]) for engine in engines)
+    tokens, rows = np.full((2, 1, 30), 9), np.arange(2)[:, None]
+    for _ in range(40):  # beyond twice the room that it begins with
+        np.testing.assert_allclose(ours(tokens, rows), theirs(tokens, rows), atol=LOGITS)
+        tokens = tokens[:, :, :1] + 1
 
 
 @pytest.mark.parametrize("num_beams", [1, 4])

@@ -108,8 +108,9 @@ def _best_logits(logits: Scores, peak: Scores, log_total: Scores, count: int) ->
 
 def _check_possible(candidates: Beams, pools: list[Pool]) -> None:
     """Refuse to make up an output where none has ended and none can go on; one beam alone may come to nothing."""
-    none_ended = [not pools[sentence].hypotheses for sentence in candidates.sentences]
-    check_allowed(candidates.scores[none_ended, 0])  # the best
+    best = candidates.scores[:, 0]  # (B,)
+    if np.isneginf(best).any():
+        check_allowed(best[[not pools[sentence].hypotheses for sentence in candidates.sentences]])
 
 
 def _ended(candidates: Beams, options: GenerationOptions) -> Flags:
@@ -121,6 +122,8 @@ def _ended(candidates: Beams, options: GenerationOptions) -> Flags:
 
 def _store(pools: list[Pool], candidates: Beams, ended: Flags, options: GenerationOptions) -> None:
     """Put the ended ones among the first ``num_beams`` candidates into the pools, where they are good enough."""
+    if not ended[:, : options.num_beams].any():
+        return
     scores = candidates.scores / length_normaliser(candidates.made, options.length_penalty)  # (B, C)
     good = ended & (scores > _worst(pools, candidates)[:, None])
     for row, place in np.argwhere(good[:, : options.num_beams]):
