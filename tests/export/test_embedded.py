@@ -6,6 +6,7 @@ import pytest
 
 from memory import loading_memory
 from seq2edge import Translator
+from seq2edge.bench.sentences import SENTENCES
 from seq2edge.bundle import EMBEDDED, load_bundle
 from seq2edge_export.checkpoint import load_checkpoint
 from seq2edge_export.export import export_bundle
@@ -16,7 +17,6 @@ from seq2edge_graphs.quantize.wish import Wanted, Wish
 
 ROOT = Path(__file__).parents[2]
 CHECKPOINT = ROOT / "models" / "en-de"
-SENTENCES = (ROOT / "benchmarks" / "sentences.txt").read_text(encoding="utf-8").splitlines()
 
 
 def size_of(folder: Path) -> int:

@@ -81,7 +81,7 @@ def test_a_file_shows_its_inputs_outputs_operators_and_constants(bundle: Bundle)
     assert shown["opset"] == f"{bundle.manifest.opset}, com.microsoft 1"
     assert shown["producer"].startswith("pytorch 2.")
     assert ("input", "target int64 [batch, rows_per_sentence, new_length]") in found
-    assert any(name == "output" and value.startswith("logits float32 [batch, ") for name, value in found)
+    assert any(name == "output" and value.startswith("logits float32 [wanted_rows, ") for name, value in found)
     assert shown["operators"] == counted(read_onnx(path).operators)
     assert " tensors, " in shown["int8 constants"]
     assert shown["data in"] == names.WEIGHTS
@@ -102,7 +102,7 @@ def test_json_of_a_file_holds_what_is_shown(bundle: Bundle) -> None:
     facts: dict[str, Any] = json.loads(inspect(EMBEDDED / names.DECODER, "--json"))
     file = read_onnx(EMBEDDED / names.DECODER)
     assert facts["opsets"] == {"ai.onnx": bundle.manifest.opset, "com.microsoft": 1}
-    assert facts["inputs"][1] == {"name": "rows", "type": "int64", "shape": ["batch", "rows_per_sentence"]}
+    assert facts["inputs"][1] == {"name": "length", "type": "int64", "shape": [1]}
     assert facts["operators"] == file.operators
     assert facts["constants"] == [asdict(found) for found in constants_by_type(file.tensors)]
 

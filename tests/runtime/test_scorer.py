@@ -8,7 +8,9 @@ from seq2edge.forcing import forced_log_probabilities
 from seq2edge.scorer import Scorer, open_scorer
 
 TEXTS = ["Good morning.", "Where is the old bridge that you told me about?"]
-ROUNDING = 1e-3  # of a sum of some ten log-probabilities in float32
+# The embedded model is in int8, where a last digit of a float that differs between one pass and many steps tips an
+# integer now and then (docs/quantization.md). In float32 both are within 1e-4: tests/export/test_scorer.py.
+ROUNDING = 0.02
 
 
 @pytest.fixture(scope="module")
@@ -31,7 +33,7 @@ def test_the_score_of_a_translation_is_the_sum_of_its_log_probabilities(translat
     stepped = forced_log_probabilities(translator.engine, sources, targets, start=start)
     for result, source, one_pass, steps in zip(results, sources, scored, stepped, strict=True):
         assert one_pass.log_probabilities.sum() == pytest.approx(result.score, abs=ROUNDING)
-        np.testing.assert_allclose(steps, one_pass.log_probabilities, atol=1e-4)
+        np.testing.assert_allclose(steps, one_pass.log_probabilities, atol=ROUNDING)
         assert one_pass.attention.shape[2:] == (len(result.tokens), len(source))
         np.testing.assert_allclose(one_pass.attention.sum(axis=3), 1, atol=1e-5)
     for alone, together in zip(scorer.log_probabilities(sources, targets, start=start), scored, strict=True):

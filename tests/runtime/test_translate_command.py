@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from threading import Thread
 
 import pytest
 
@@ -180,7 +181,8 @@ class TestStreams:
         program = [*SEQ2EDGE, "translate", "-i", tmp_path / "pipe", "-o", tmp_path / "out.txt"]
         ours, theirs = pty.openpty()
         with subprocess.Popen(program, stderr=theirs) as running:
-            (tmp_path / "pipe").write_text("Good morning.\n", encoding="utf-8")
+            write = Thread(target=(tmp_path / "pipe").write_text, args=["Good morning.\n"], daemon=True)
+            write.start()  # which waits for a reader, be there none
         os.close(theirs)
         os.close(ours)
         assert running.returncode == 0

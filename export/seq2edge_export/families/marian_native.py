@@ -1,8 +1,7 @@
 """The marian-native family: Marian's own model files, Transformers and the students of Bergamot; needs torch."""
 
+from dataclasses import replace
 from pathlib import Path
-
-import torch
 
 from seq2edge.errors import CheckpointError
 from seq2edge.generation import GenerationOptions
@@ -18,7 +17,7 @@ from seq2edge_export.marian.settings import Mapping, Settings, parse_yaml
 from seq2edge_export.marian.shape import shape_of
 from seq2edge_export.marian.vocabulary import Text, read_text
 from seq2edge_export.marian.weights import unreadable, widen
-from seq2edge_export.model import Transformer
+from seq2edge_export.model import Transformer, without_weights
 from seq2edge_export.placing import Place, fill, misfit
 from seq2edge_export.recipe.files import tokenizer_files
 from seq2edge_export.state_dict import StateDict
@@ -70,8 +69,8 @@ def build(path: Path, config: Config, state: StateDict) -> Transformer:
     found = places(config, shape, state)
     neutral = left_out(config, found, state)
     stored = [place for place in found if place not in neutral]
-    with torch.device("meta"):  # shapes alone: sizes that do not fit together could ask for any amount of memory
-        problems = _tensor_problems(state, stored, Transformer(shape))
+    unplaced = replace(shape, positions="none")  # sizes that do not fit together could ask for any amount of memory
+    problems = _tensor_problems(state, stored, without_weights(unplaced))
     if problems:
         raise CheckpointError(f"{path} does not hold the Transformer that it describes: {'; '.join(problems)}")
     model = Transformer(shape)

@@ -76,6 +76,18 @@ class WatchedSession:
             rows.add(values)
         return outputs[: self.own]
 
+    def io_binding(self) -> Any:
+        """Memory for what is noted comes first, anew with each run."""
+        binding = self.session.io_binding()
+        for value in self.weights:
+            binding.bind_output(value)
+        return binding
+
+    def run_with_iobinding(self, binding: Any) -> None:
+        self.session.run_with_iobinding(binding)
+        for rows, values in zip(self.rows.values(), binding.get_outputs(), strict=False):
+            rows.add(values.numpy())
+
     def grams(self) -> dict[str, Gram]:
         """By the name of the weight; weights that read the same value share one matrix."""
         by_value = {value: rows.gram() for value, rows in self.rows.items()}
