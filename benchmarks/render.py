@@ -269,6 +269,22 @@ def system_name(row: Row) -> str:
     return f"**seq2edge {row['precision']}**" if row["kind"] == "seq2edge" else str(row["system"])
 
 
+def nodes(folder: Path) -> str:
+    head = ["model", "batch", "graph", "nodes", "ms a run", "share of each operator"]
+    body = [
+        [
+            WORKS[row["work"]],
+            str(row["batch_size"]),
+            row["graph"],
+            str(row["nodes"]),
+            f"{row['milliseconds']:.2f}",
+            ", ".join(f"{name} {share:.0%}" for name, share in row["shares"].items()),
+        ]
+        for row in read("nodes", folder)
+    ]
+    return table(head, body) if body else ""
+
+
 BLOCKS: dict[str, Callable[[Path], str]] = {
     "precisions-in-readme": precisions_in_readme,
     "precisions": precisions,
@@ -283,6 +299,7 @@ BLOCKS: dict[str, Callable[[Path], str]] = {
     "cold-start": cold_start,
     "limits": limits,
     "goals": goals,
+    "nodes": nodes,
 }
 
 
