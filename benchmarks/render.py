@@ -170,7 +170,7 @@ def speed(folder: Path) -> str:
     for row in rows:
         setting, beside = row["setting"], row["beside"]["ctranslate2"]
         key = row["work"], row["precision"], setting["num_beams"]
-        found.setdefault(key, {})[setting["batch_size"]] = ratio_text(beside["ratio"])
+        found.setdefault(key, {})[setting["batch_size"]] = f"{beside['ratio']['best']:.2f}x"
     head = ["model", "precision", "search", *(f"batch {size}" for size in batches)]
     body = [
         [WORKS[work], precision, search_name(beams), *(cells.get(size, "") for size in batches)]
