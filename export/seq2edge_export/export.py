@@ -2,6 +2,7 @@
 
 import shutil
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
@@ -13,6 +14,7 @@ from seq2edge.files import new_folder
 from seq2edge_export.families import load_checkpoint
 from seq2edge_export.graph_modules import GraphModules
 from seq2edge_export.original import Original
+from seq2edge_export.resting import resting
 from seq2edge_export.trace import OPSET, decoder_parts, trace_decoder, trace_encoder
 from seq2edge_export.verify.verify import verify
 from seq2edge_graphs.manifest import describe_files, write_manifest
@@ -45,7 +47,15 @@ def export_bundle(
     say("reading the checkpoint")
     original = load_checkpoint(source, family).original()
     return write_bundle(
-        original, target, wish=wish, dialect=dialect, compare=compare, force=force, say=say, explain=explain
+        original,
+        target,
+        wish=wish,
+        dialect=dialect,
+        compare=compare,
+        force=force,
+        sole_owner=True,
+        say=say,
+        explain=explain,
     )
 
 
@@ -57,10 +67,11 @@ def write_bundle(
     dialect: Dialect,
     compare: bool,
     force: bool,
+    sole_owner: bool = False,
     say: Callable[[str], None] = lambda _: None,
     explain: Callable[[Choice], None] = lambda _: None,
 ) -> Bundle:
-    """The same for a model in memory."""
+    """The same for a model in memory; its weights go to a file in the end if nobody else has a hold of it."""
     check_target(target, force=force)
     original.check()
     with new_folder(target) as folder:
@@ -71,13 +82,14 @@ def write_bundle(
         made = replace(made, manifest=in_place(made, wish, say, explain))
         if compare:
             say("comparing with the original")
-            made = replace(made, manifest=_proven(made, original, wish))
+            with resting(original.graphs) if sole_owner else nullcontext(lambda: None) as rest:
+                made = replace(made, manifest=_proven(made, original, wish, rest))
         write_manifest(folder, made.manifest)  # last: a folder without it is not a bundle
     return load_bundle(target)
 
 
-def _proven(unfinished: Bundle, original: Original, wish: Wish) -> Manifest:
-    verdict = verify(unfinished, original, texts=wish.texts, references=wish.references)
+def _proven(unfinished: Bundle, original: Original, wish: Wish, rest: Callable[[], None]) -> Manifest:
+    verdict = verify(unfinished, original, texts=wish.texts, references=wish.references, rest=rest)
     if not verdict.passed:
         raise ParityError(f"{verdict}; nothing was written (--no-verify writes it all the same)")
     return replace(unfinished.manifest, parity=verdict.parity)

@@ -17,6 +17,7 @@ def command(bundle: Path, against: Path, source: Path | None, reference: Path | 
     from seq2edge.errors import ParityError
     from seq2edge.progress import stages
     from seq2edge_export.families import load_checkpoint
+    from seq2edge_export.resting import resting
     from seq2edge_export.verify.show import as_table, to_json
     from seq2edge_export.verify.verify import verify
     from seq2edge_graphs.compare.texts import read_texts
@@ -25,9 +26,10 @@ def command(bundle: Path, against: Path, source: Path | None, reference: Path | 
     loaded = load_bundle(bundle)
     with stages() as say:
         say("reading the checkpoint")
-        checkpoint = load_checkpoint(against)
+        original = load_checkpoint(against).original()
         say("comparing")
-        verdict = verify(loaded, checkpoint.original(), texts=texts, references=references)
+        with resting(original.graphs) as rest:
+            verdict = verify(loaded, original, texts=texts, references=references, rest=rest)
     click.echo(to_json(verdict) if as_json else as_table(verdict))
     if not verdict.passed:
         raise ParityError(str(verdict))

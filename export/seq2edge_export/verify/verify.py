@@ -1,16 +1,17 @@
 """The verdict on a bundle: its figures, the limits it breaks, and where it parts from the original."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from seq2edge.bundle import Bundle
-from seq2edge.onnx_engine import OnnxEngine
 from seq2edge.parity import LIMITS, Limits, Parity, shortcomings
 from seq2edge_export.original import Original
 from seq2edge_export.torch_engine import TorchEngine
 from seq2edge_export.verify.kinship import check_kinship, differing_settings
 from seq2edge_export.verify.locate import Parting, first_difference
-from seq2edge_graphs.compare.measure import Comparison, Forced, measure
+from seq2edge_graphs.compare.hear import Task
+from seq2edge_graphs.compare.measure import Comparison, Findings, measure
 from seq2edge_graphs.compare.sentences import readable
 
 
@@ -40,36 +41,31 @@ def verify(
     *,
     texts: Sequence[str] | None = None,
     references: Sequence[str] | None = None,
+    rest: Callable[[], None] = lambda: None,
 ) -> Verdict:
-    """Compare a bundle with its original and judge it by the limits of its precision."""
+    """Compare a bundle with its original and judge it by the limits of its precision.
+
+    ``rest`` is called whenever the original is not needed for a while.
+    """
     check_kinship(bundle, original)
-    ours = OnnxEngine(bundle, threads=1)  # one thread: the same figures on every run
-    sources, most_tokens = readable(texts, original.tokenizer(), longest=bundle.manifest.max_positions)
-    comparison = Comparison(
-        ours=ours,
-        theirs=TorchEngine(original.graphs, pad=ours.pad),
-        tokenizer=original.tokenizer(),
-        generation=original.generation,
-        sources=sources,
-        most_tokens=most_tokens,
-    )
-    parity, forced, targets = measure(comparison, references)
+    tokenizer = original.tokenizer()
+    sources, most_tokens = readable(texts, tokenizer, longest=bundle.manifest.max_positions)
+    task = Task(sources, original.generation, most_tokens)
+
+    @contextmanager
+    def awake() -> Iterator[TorchEngine]:
+        yield TorchEngine(original.graphs, pad=original.tokens.pad)
+        rest()
+
+    parity, findings = measure(Comparison(ours=bundle, theirs=awake, tokenizer=tokenizer, task=task), references)
     limits = LIMITS[bundle.manifest.precision]
     failures = [*differing_settings(bundle, original), *shortcomings(parity, limits)]
-    parting = _locate(bundle, original, comparison, forced, targets, limits) if failures else None
+    parting = _locate(bundle, original, task, findings, limits) if failures else None
     return Verdict(parity, limits, failures, parting)
 
 
-def _locate(
-    bundle: Bundle,
-    original: Original,
-    comparison: Comparison,
-    forced: Forced,
-    targets: list[list[int]],
-    limits: Limits,
-) -> Parting | None:
-    sentence, step = forced.worst
-    prefix = [original.generation.decoder_start_token_id, *targets[sentence][:step]]
-    source = comparison.sources[sentence]
-    found = first_difference(bundle, original.graphs, source, prefix, limit=limits.layer_difference)
+def _locate(bundle: Bundle, original: Original, task: Task, findings: Findings, limits: Limits) -> Parting | None:
+    sentence, step = findings.forced.worst
+    prefix = [original.generation.decoder_start_token_id, *findings.targets[sentence][:step]]
+    found = first_difference(bundle, original.graphs, task.sources[sentence], prefix, limit=limits.layer_difference)
     return Parting(sentence, step, *found) if found else None

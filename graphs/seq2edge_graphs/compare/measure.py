@@ -1,144 +1,170 @@
 """Measure how close a bundle is to the model it was made from; needs numpy and onnxruntime."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
 
 from seq2edge import names
-from seq2edge.batching import group
-from seq2edge.decoding import decode
+from seq2edge.bundle import Bundle
 from seq2edge.encoding import pad_sources
-from seq2edge.forcing import forced_logits
-from seq2edge.generation import GenerationOptions
 from seq2edge.onnx_engine import OnnxEngine
 from seq2edge.parity import Parity, Quality
-from seq2edge.search import Hypothesis, Ids, Scores
+from seq2edge.search import Hypothesis, Scores
 from seq2edge.tokenizer import Tokenizer
 from seq2edge_graphs.compare.difference import LogitDifference
+from seq2edge_graphs.compare.hear import BATCH_SIZES, BEAMS, WAYS, OpenEngine, Task, hear, hear_forced
 from seq2edge_graphs.compare.quality import quality
 
-BATCH_SIZES = (1, 8)
-BEAMS = 4
 Pairs = list[tuple[Hypothesis, Hypothesis]]  # what the bundle and what the original made of each sentence
-
-
-class OpenStep(Protocol):
-    """A step that shows what its encoder has handed over."""
-
-    @property
-    def cross_states(self) -> dict[str, NDArray[Any]]: ...
-
-    def __call__(self, tokens: Ids, rows: Ids) -> Scores: ...
-
-
-class OpenEngine(Protocol):
-    """An engine whose steps show what the encoder has handed over: the original, in PyTorch or as another bundle."""
-
-    def start(self, sources: list[list[int]]) -> OpenStep: ...
 
 
 @dataclass
 class Forced:
     """What teacher forcing showed; ``worst`` is the sentence and step with the largest difference."""
 
-    logits: LogitDifference
+    logits: LogitDifference = field(default_factory=LogitDifference)
     cross: float = 0.0
     worst: tuple[int, int] = (0, 0)
 
 
+@dataclass
+class Findings:
+    """What a comparison adds up, sentence by sentence."""
+
+    forced: Forced = field(default_factory=Forced)
+    targets: list[list[int]] = field(default_factory=list)
+    outputs: dict[tuple[int, int], Pairs] = field(default_factory=lambda: {way: [] for way in WAYS})
+
+    @property
+    def are_numbers(self) -> bool:
+        """Whether the bundle's scores are numbers: from others no search goes on."""
+        return bool(np.isfinite(self.forced.logits.largest))
+
+
 @dataclass(frozen=True, kw_only=True)
 class Comparison:
-    """A bundle and its original side by side on some sentences."""
+    """A bundle and its original on some sentences; each is opened when it is asked, and let go afterwards."""
 
-    ours: OnnxEngine
-    theirs: OpenEngine
+    ours: Bundle
+    theirs: Callable[[], AbstractContextManager[OpenEngine]]
     tokenizer: Tokenizer
-    generation: GenerationOptions
-    sources: list[list[int]]
-    most_tokens: int  # of an output; a model that does not know a language never ends by itself
-
-    def force(self, targets: list[list[int]], batch_sizes: Sequence[int] = BATCH_SIZES) -> Forced:
-        """Compare cross states and the logits of every step, for each batch size."""
-        result = Forced(LogitDifference())
-        for size in batch_sizes:
-            for batch in group([len(source) for source in self.sources], batch_tokens=10**9, batch_size=size):
-                sources, wanted = ([rows[place] for place in batch] for rows in (self.sources, targets))
-                result.cross = max(result.cross, self._cross_difference(sources))
-                self._force_batch(batch, sources, wanted, result)
-        return result
-
-    def _cross_difference(self, sources: list[list[int]]) -> float:
-        ours, theirs = self.ours.start(sources), self.theirs.start(sources).cross_states
-        _, mask = pad_sources(sources, self.ours.pad)
-        return max(
-            float(np.abs((states - theirs[name]) * _real(mask, self.ours.cross_axes[name])).max())
-            for name, states in ours.cross_states.items()
-        )
-
-    def _force_batch(
-        self, batch: list[int], sources: list[list[int]], targets: list[list[int]], result: Forced
-    ) -> None:
-        start = self.options(1).decoder_start_token_id
-        both = (forced_logits(engine, sources, targets, start=start) for engine in (self.ours, self.theirs))
-        for step, ((alive, ours), (_, theirs)) in enumerate(zip(*both, strict=True)):
-            before = result.logits.largest
-            if result.logits.add(ours, theirs) > before:
-                row = int(np.abs(ours - theirs).max(axis=1).argmax())
-                result.worst = batch[alive[row]], step
+    task: Task
 
     def original_greedy(self) -> list[list[int]]:
         """What the original says, which both are then forced to say."""
-        found = decode(self.theirs, self.sources, self.options(1), batch_size=1)
-        return [list(hypotheses[0].tokens) for hypotheses in found]
+        with self.theirs() as engine:
+            return [list(one.tokens) for one in self.task.outputs(engine, 1, 1)]
 
-    def outputs_of_all_sizes(self, num_beams: int, forced: Forced) -> list[Pairs]:
-        """What both say freely; nothing where the bundle's scores are not numbers, from which no search goes on."""
-        if not np.isfinite(forced.logits.largest):
-            return []
-        return [self.outputs(num_beams, size) for size in BATCH_SIZES]
+    def force(self, targets: list[list[int]], batch_size: int) -> Forced:
+        """Compare cross states and the logits of every step."""
+        forced = Forced()
+        with TemporaryDirectory(prefix="seq2edge-") as folder:
+            file = Path(folder) / "heard"
+            with self.theirs() as original:
+                hear_forced(original, self.task, targets, file, (batch_size,))
+            with opened(self.ours) as bundle:
+                compare_forced(bundle, self.task, targets, file, forced, (batch_size,))
+        return forced
 
     def outputs(self, num_beams: int, batch_size: int) -> Pairs:
         """The best hypothesis of each sentence, the bundle's and the original's."""
-        options = self.options(num_beams)
-        ours, theirs = (
-            decode(engine, self.sources, options, batch_size=batch_size) for engine in (self.ours, self.theirs)
-        )
-        return [(mine[0], yours[0]) for mine, yours in zip(ours, theirs, strict=True)]
-
-    def options(self, num_beams: int) -> GenerationOptions:
-        most = min(self.most_tokens, self.generation.longest(1) - 1)
-        return replace(self.generation, num_beams=num_beams, num_return_sequences=1, max_new_tokens=most)
+        with self.theirs() as original:
+            theirs = self.task.outputs(original, num_beams, batch_size)
+        with opened(self.ours) as bundle:
+            ours = self.task.outputs(bundle, num_beams, batch_size)
+        return list(zip(ours, theirs, strict=True))
 
 
-def measure(comparison: Comparison, references: Sequence[str] | None = None) -> tuple[Parity, Forced, list[list[int]]]:
-    """Compare everything; give the figures, and the forced targets with where they differ most."""
-    targets = comparison.original_greedy()
-    forced = comparison.force(targets)
-    greedy, beam = (comparison.outputs_of_all_sizes(beams, forced) for beams in (1, BEAMS))
+@contextmanager
+def opened(bundle: Bundle) -> Iterator[OnnxEngine]:
+    """The engine of a bundle; with one thread it gives the same figures on every run."""
+    yield OnnxEngine(bundle, threads=1)
+
+
+def compare_forced(
+    engine: OnnxEngine,
+    task: Task,
+    targets: list[list[int]],
+    file: Path,
+    forced: Forced,
+    sizes: Sequence[int] = BATCH_SIZES,
+    first: int = 0,
+) -> None:
+    """Ask the bundle what the original was asked, and add up the differences; ``first`` is the first sentence."""
+    with file.open("rb") as heard:
+        for batch in task.batches(sizes):
+            sources = [task.sources[place] for place in batch]
+            forced.cross = max(forced.cross, _cross_difference(engine, sources, heard))
+            for step, (alive, ours) in enumerate(task.forced(engine, targets, batch)):
+                before, theirs = forced.logits.largest, np.load(heard)
+                if forced.logits.add(ours, theirs) > before:
+                    forced.worst = first + batch[alive[_worst_row(ours, theirs)]], step
+
+
+def _cross_difference(engine: OnnxEngine, sources: list[list[int]], heard: BinaryIO) -> float:
+    states = engine.start(sources).cross_states
+    _, mask = pad_sources(sources, engine.pad)
+    return max(
+        float(np.abs((states[name] - np.load(heard)) * _real(mask, engine.cross_axes[name])).max())
+        for name in sorted(states)
+    )
+
+
+def _worst_row(ours: Scores, theirs: Scores) -> int:
+    return int(np.abs(ours - theirs).max(axis=1).argmax())
+
+
+def compare(comparison: Comparison) -> Findings:
+    """Hear out the original on a few sentences, then ask the bundle the same, and so on."""
+    findings = Findings()
+    for first, task in comparison.task.parts():
+        with TemporaryDirectory(prefix="seq2edge-") as folder:
+            with comparison.theirs() as original:
+                heard = hear(original, task, Path(folder) / "heard")
+            with opened(comparison.ours) as bundle:
+                compare_forced(bundle, task, heard.targets, heard.file, findings.forced, first=first)
+                for way, theirs in heard.outputs.items() if findings.are_numbers else ():
+                    findings.outputs[way] += zip(task.outputs(bundle, *way), theirs, strict=True)
+        findings.targets += heard.targets
+    return findings
+
+
+def measure(comparison: Comparison, references: Sequence[str] | None = None) -> tuple[Parity, Findings]:
+    """Compare everything; give the figures, and what they were made from."""
+    findings = compare(comparison)
+    logits = findings.forced.logits
+    greedy, beam = (_of_all_sizes(findings, beams) for beams in (1, BEAMS))
     parity = Parity(
-        sentences=len(comparison.sources),
-        steps=forced.logits.steps,
+        sentences=len(comparison.task.sources),
+        steps=logits.steps,
         batch_sizes=BATCH_SIZES,
         device="cpu",
-        cross_difference=rounded(forced.cross),
-        logit_difference=rounded(forced.logits.largest),
-        top1_agreement=forced.logits.same_top / forced.logits.steps,
-        clear_agreement=forced.logits.same_clear / forced.logits.clear if forced.logits.clear else 1.0,
-        mean_kl=rounded(forced.logits.divergence / forced.logits.steps),
+        cross_difference=rounded(findings.forced.cross),
+        logit_difference=rounded(logits.largest),
+        top1_agreement=logits.same_top / logits.steps,
+        clear_agreement=logits.same_clear / logits.clear if logits.clear else 1.0,
+        mean_kl=rounded(logits.divergence / logits.steps),
         greedy_equal=min(map(_share_equal, greedy), default=0.0),
         beam_equal=min(map(_share_equal, beam), default=0.0),
         score_difference=rounded(max(map(_score_difference, [*greedy, *beam]), default=0.0)),
         quality=_quality(comparison.tokenizer, beam[-1], references) if references and beam else None,
     )
-    return parity, forced, targets
+    return parity, findings
 
 
 def rounded(value: float) -> float:
     """Two figures are enough to judge, and do not change from run to run."""
     return float(f"{value:.1e}")
+
+
+def _of_all_sizes(findings: Findings, num_beams: int) -> list[Pairs]:
+    return [findings.outputs[num_beams, size] for size in BATCH_SIZES] if findings.are_numbers else []
 
 
 def _real(mask: NDArray[np.bool_], axes: Sequence[str | int]) -> NDArray[np.bool_]:

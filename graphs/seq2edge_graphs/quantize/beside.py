@@ -1,11 +1,12 @@
 """Compare a bundle in fewer bits with the one in float32 that it was made from; needs onnxruntime."""
 
 from collections.abc import Sequence
+from functools import partial
 
 from seq2edge.bundle import Bundle
-from seq2edge.onnx_engine import OnnxEngine
 from seq2edge.tokenizer import Tokenizer, load_tokenizer
-from seq2edge_graphs.compare.measure import Comparison
+from seq2edge_graphs.compare.hear import Task
+from seq2edge_graphs.compare.measure import Comparison, opened
 from seq2edge_graphs.compare.sentences import readable
 
 
@@ -14,12 +15,10 @@ def beside(bundle: Bundle, original: Bundle, texts: Sequence[str] | None) -> Com
     manifest, tokenizer = original.manifest, tokenizer_of(original)
     sources, most_tokens = readable(texts, tokenizer, longest=manifest.max_positions)
     return Comparison(
-        ours=OnnxEngine(bundle, threads=1),
-        theirs=OnnxEngine(original, threads=1),
+        ours=bundle,
+        theirs=partial(opened, original),
         tokenizer=tokenizer,
-        generation=manifest.generation,
-        sources=sources,
-        most_tokens=most_tokens,
+        task=Task(sources, manifest.generation, most_tokens),
     )
 
 

@@ -107,7 +107,7 @@ def _described(plan: Plan, precision: Precision, wish: Wish) -> Quantization:
 
 
 def _proven(made: Bundle, original: Bundle, wish: Wish) -> Manifest:
-    parity, _, _ = measure(beside(made, original, wish.texts), wish.references)
+    parity, _ = measure(beside(made, original, wish.texts), wish.references)
     failures = shortcomings(parity, LIMITS[made.manifest.precision])
     if failures:
         raise ParityError(

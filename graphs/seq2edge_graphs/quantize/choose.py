@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from seq2edge.bundle import Bundle, Precision
 from seq2edge.errors import ParityError
-from seq2edge_graphs.compare.measure import BEAMS
+from seq2edge_graphs.compare.hear import BEAMS
 from seq2edge_graphs.compare.quality import quality
 from seq2edge_graphs.quantize.beside import beside
 from seq2edge_graphs.quantize.parts import parts_of
@@ -117,7 +117,7 @@ class _Trials:
         for place, group in enumerate(groups, start=1):
             self.say(f"measuring what {group.name} costs ({place} of {len(groups)})")
             with tried(self.bundle, dict.fromkeys(group.parts, LADDER[0][0]), self.grams) as trial:
-                logits = beside(trial, self.bundle, few).force(targets, (BATCH,)).logits
+                logits = beside(trial, self.bundle, few).force(targets, BATCH).logits
             measured.append(Group(group.name, group.parts, group.numbers, logits.divergence / logits.steps))
         return sorted(measured, key=lambda group: -group.damage / group.numbers)
 

@@ -1,0 +1,54 @@
+"""Let the weights of a model rest in a file, so that they take memory only while they are used; needs torch."""
+
+import mmap
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import BinaryIO
+
+import torch
+from torch import Tensor
+
+from seq2edge_export.graph_modules import GraphModules
+
+ALIGNMENT = 64  # bytes; what vector instructions like
+
+
+@contextmanager
+def resting(graphs: GraphModules) -> Iterator[Callable[[], None]]:
+    """Move the weights to a temporary file that is mapped into memory; give what to call when they may leave it.
+
+    The system reads them again when they are used, here and after. Only for a model that nobody else has a hold of.
+    """
+    tensors = _weights(graphs)
+    with TemporaryDirectory(prefix="seq2edge-", ignore_cleanup_errors=True) as folder:  # Windows keeps mapped files
+        with (Path(folder) / "weights").open("w+b") as file:
+            offsets = [_write(file, tensor) for tensor in tensors]
+            file.flush()
+            mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
+        for tensor, offset in zip(tensors, offsets, strict=True):
+            content = torch.frombuffer(mapped, dtype=tensor.dtype, count=tensor.numel(), offset=offset)
+            tensor.data = content.view(tensor.shape)
+
+        def rest() -> None:
+            if hasattr(mmap, "MADV_DONTNEED"):
+                mapped.madvise(mmap.MADV_DONTNEED)
+
+        yield rest
+
+
+def _weights(graphs: GraphModules) -> list[Tensor]:
+    """Every tensor of the model, and of the one that was traced, once."""
+    both = (graphs, graphs.traced) if graphs.traced else (graphs,)
+    modules = [module for one in both for module in (one.encoder, one.decoder)]
+    tensors = [tensor for module in modules for tensor in (*module.parameters(), *module.buffers())]
+    return list({id(tensor): tensor for tensor in tensors if tensor.numel()}.values())
+
+
+def _write(file: BinaryIO, tensor: Tensor) -> int:
+    """Where in the file the tensor is."""
+    offset = -(-file.tell() // ALIGNMENT) * ALIGNMENT
+    file.seek(offset)
+    file.write(tensor.detach().reshape(-1).view(torch.uint8).numpy().data)
+    return offset
