@@ -4,14 +4,17 @@
 
 The checkpoints are Hugging Face folders of a Marian with seeded weights, in float32 and float16, as safetensors and as
 .bin; each is exported without and with the comparison. What the libraries take is the peak of the same command on a
-model of a hundredth of the size. Every export is a process of its own: a peak never falls.
+model of a hundredth of the size. Every export is a process of its own: a peak never falls. "private" is the same
+without pages of files, which the system takes back when it needs them.
 """
 
 import json
 import multiprocessing
 import os
+import re
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -32,6 +35,7 @@ class Export:
     """What an export took."""
 
     peak: int  # bytes
+    private: int
     seconds: float
 
 
@@ -71,6 +75,7 @@ def row(file: Path, dtype: str, compare: bool, made: Export, libraries: Export) 
         "libraries": round(libraries.peak / 1e6),
         "beyond_libraries": round(beyond / 1e6),
         "ratio": round(beyond / size, 2),
+        "private_ratio": round((made.private - libraries.private) / size, 2),
         "seconds": round(made.seconds, 1),
     }
 
@@ -81,10 +86,27 @@ def export(folder: Path, compare: bool) -> Export:
         arguments = ["export", str(folder), str(Path(temporary) / "bundle"), "--verify" if compare else "--no-verify"]
         began = time.perf_counter()
         child = subprocess.Popen([sys.executable, "-m", "seq2edge", *arguments], stdout=subprocess.DEVNULL)
+        found: list[int] = []
+        watcher = threading.Thread(target=watch_private, args=(child.pid, found))
+        watcher.start()
         _, status, usage = os.wait4(child.pid, 0)
+        watcher.join()
     if status:
         raise click.ClickException(f"the export of {folder} failed")
-    return Export(usage.ru_maxrss * 1024, time.perf_counter() - began)
+    return Export(usage.ru_maxrss * 1024, max(found), time.perf_counter() - began)
+
+
+def watch_private(process: int, found: list[int]) -> None:
+    """Look at the private memory of a process until it has ended."""
+    while True:
+        try:
+            status = Path(f"/proc/{process}/status").read_text()
+        except OSError:
+            return
+        if (match := re.search(r"RssAnon:\s+(\d+)", status)) is None:  # it has ended
+            return
+        found.append(int(match[1]) * 1024)
+        time.sleep(0.01)
 
 
 def write_folder(folder: Path, width: int, layers: int) -> None:

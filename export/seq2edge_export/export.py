@@ -105,6 +105,8 @@ def _write_graphs(modules: GraphModules, folder: Path, dialect: Dialect, say: Ca
     for model in graphs.values():
         strip(model)
     save_sharing_weights({folder / name: model for name, model in graphs.items()}, folder / names.WEIGHTS)
+    for value in decoder.graph.initializers.values():
+        value.const_value = None  # the exporter keeps a hold of the last graph that it made
 
 
 def _manifest(original: Original, dialect: Dialect, files: dict[str, FileEntry]) -> Manifest:
