@@ -41,6 +41,7 @@ class BufferedStep:
         self.cache = np.empty((states, batch, heads, 0, width), np.float32)  # (N, R, H, L, d)
         self.length = np.zeros(1, np.int64)
         self.places = np.arange(batch)[:, None]  # (B, K): the row of the cache that each row of the search has
+        self.same_rows = self.places.copy()  # what a search asks for when every row goes on by itself
         self.tokens: Ids = np.empty((0, 0, 0), np.int64)
         self.wanted: Ids = np.empty(0, np.int64)
         self.logits: Scores = np.empty((0, 0), np.float32)
@@ -53,8 +54,9 @@ class BufferedStep:
         return dict(zip(self.cross_names, self.cross, strict=True))
 
     def __call__(self, tokens: Ids, rows: Ids) -> Scores:  # (B, K, T), (B, K) -> (B, K, V)
-        if rows.shape != self.places.shape or not (rows.ravel() == np.arange(rows.size)).all():
+        if not np.array_equal(rows, self.same_rows):
             self._follow(rows)
+            self.same_rows = np.arange(rows.size).reshape(rows.shape)
         self._make_room(tokens.shape[2])
         if self.bound is None or self.tokens.shape != tokens.shape:
             self.bound = self._bind(tokens.shape)
@@ -96,16 +98,16 @@ class BufferedStep:
 
     def _with_copies(self, continued: Ids) -> Ids:  # (B, K) -> (B, K)
         """A row for each beam: that of the one it continues, or a copy of it in a row that is free."""
-        sentences, per_sentence = np.arange(len(continued)), continued.shape[1]
+        alike = continued[:, :, None] == continued[:, None, :]  # (B, K, K)
+        again = alike.argmax(axis=2) < np.arange(continued.shape[1])  # (B, K): another beam was first
+        if not again.any():
+            return continued
+        per_sentence = continued.shape[1]
         slots = continued[:, 0] // per_sentence  # (B,)
         taken = np.zeros(continued.shape, dtype=bool)  # by row of the slot
-        places = continued.copy()
-        for beam in range(per_sentence):
-            row = continued[:, beam] % per_sentence  # (B,)
-            places[taken[sentences, row], beam] = -1
-            taken[sentences, row] = True
-        again = places < 0
+        taken[np.arange(len(slots))[:, None], continued % per_sentence] = True
         sentence, row = np.nonzero(~taken)  # as many of each sentence, and in the same order
+        places = continued.copy()
         places[again] = slots[sentence] * per_sentence + row
         self._copy_rows(continued[again], places[again])
         return places

@@ -8,10 +8,10 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from seq2edge.generation import GenerationOptions
-from seq2edge.search.beams import Beams, first_beams
+from seq2edge.search.beams import Beams, Candidates, best_candidates, first_beams
 from seq2edge.search.ends import is_end
 from seq2edge.search.forbidden import check_allowed
-from seq2edge.search.hypothesis import UNREACHED, Hypothesis, Pool, length_normaliser
+from seq2edge.search.hypothesis import UNREACHED, Hypothesis, Pools, length_normaliser
 from seq2edge.search.probability import as_summing, log_softmax, normaliser
 from seq2edge.search.processors import Processors
 from seq2edge.search.sampling import Noise, noise_for
@@ -29,7 +29,7 @@ def beam_search(
     hook: Hook | None = None,
 ) -> list[list[Hypothesis]]:
     """The best ``num_return_sequences`` hypotheses that ``num_beams`` beams find for each sentence."""
-    pools = [Pool(options.num_beams) for _ in prefixes]
+    pools = Pools(len(prefixes), options.num_beams)
     for _ in beam_steps(step, prefixes, pools, options, numbers=numbers, parts=parts, hook=hook):
         pass
     return [pool.hypotheses[: options.num_return_sequences] for pool in pools]
@@ -38,7 +38,7 @@ def beam_search(
 def beam_steps(
     step: Step,
     prefixes: Ids,
-    pools: list[Pool],
+    pools: Pools,
     options: GenerationOptions,
     *,
     numbers: Sequence[int] | None = None,
@@ -52,11 +52,14 @@ def beam_steps(
     tokens, rows = prefixes[:, None, :], beams.sentences[:, None]  # (B, 1, T), (B, 1): all beams are equal
     while len(beams.sentences):
         best = _best_tokens(step(tokens, rows), summing, beams, processors, noise, options)  # (B, 1 or K, C) each
-        candidates = beams.extended(*best, count=_candidate_count(options))  # (B, C)
+        candidates = best_candidates(beams, *best, count=_candidate_count(options))  # (B, C)
         _check_possible(candidates, pools)
         ended = _ended(candidates, options)  # (B, C)
-        _store(pools, candidates, ended, options)
-        running = _running(candidates, ended, options.num_beams)  # (B, K)
+        if noise or ended.any():
+            _store(pools, candidates, ended, options)
+            running = _running(candidates, ended, options.num_beams)  # (B, K)
+        else:
+            running = candidates.first(options.num_beams)
         done = _done(running, ended, pools, options)  # (B,)
         _fill(pools, running, done, options)
         rows = running.rows(tokens.shape[1])[~done]
@@ -106,43 +109,42 @@ def _best_logits(logits: Scores, peak: Scores, log_total: Scores, count: int) ->
     return tokens, log_probabilities, log_probabilities
 
 
-def _check_possible(candidates: Beams, pools: list[Pool]) -> None:
+def _check_possible(candidates: Candidates, pools: Pools) -> None:
     """Refuse to make up an output where none has ended and none can go on; one beam alone may come to nothing."""
     best = candidates.scores[:, 0]  # (B,)
     if np.isneginf(best).any():
-        check_allowed(best[[not pools[sentence].hypotheses for sentence in candidates.sentences]])
+        check_allowed(best[[not pools[sentence].hypotheses for sentence in candidates.before.sentences]])
 
 
-def _ended(candidates: Beams, options: GenerationOptions) -> Flags:
+def _ended(candidates: Candidates, options: GenerationOptions) -> Flags:
     """Which candidates cannot go on: by an end token or by the length limit."""
     if candidates.length >= options.longest(candidates.length - candidates.made):
-        return np.ones_like(candidates.tokens[:, :, -1], dtype=bool)
-    return is_end(candidates.tokens[:, :, -1], options.eos_ids)
+        return np.ones(candidates.tokens.shape, dtype=bool)
+    return is_end(candidates.tokens, options.eos_ids)
 
 
-def _store(pools: list[Pool], candidates: Beams, ended: Flags, options: GenerationOptions) -> None:
+def _store(pools: Pools, candidates: Candidates, ended: Flags, options: GenerationOptions) -> None:
     """Put the ended ones among the first ``num_beams`` candidates into the pools, where they are good enough."""
-    if not ended[:, : options.num_beams].any():
-        return
-    scores = candidates.scores / length_normaliser(candidates.made, options.length_penalty)  # (B, C)
-    good = ended & (scores > _worst(pools, candidates)[:, None])
-    for row, place in np.argwhere(good[:, : options.num_beams]):
+    sentences, first = candidates.before.sentences, slice(options.num_beams)
+    scores = candidates.scores[:, first] / length_normaliser(candidates.made, options.length_penalty)  # (B, K)
+    good = ended[:, first] & (scores > pools.worst[sentences, None])
+    for row, place in np.argwhere(good).tolist():
         hypothesis = candidates.hypothesis(row, place, float(scores[row, place]), options.eos_ids)
-        pools[candidates.sentences[row]].add(hypothesis)
+        pools.add(sentences[row], hypothesis)
 
 
-def _running(candidates: Beams, ended: Flags, num_beams: int) -> Beams:
+def _running(candidates: Candidates, ended: Flags, num_beams: int) -> Beams:
     """The best ``num_beams`` candidates that go on; if they are too few, ended ones fill their places."""
     scores = np.where(ended, candidates.scores + np.float32(UNREACHED), candidates.scores)
     order = np.argsort(-scores, axis=1, kind="stable")[:, :num_beams]  # (B, K)
-    return candidates._replace(scores=scores).picked(order)
+    return candidates.picked(order, scores[np.arange(len(order))[:, None], order])
 
 
-def _done(running: Beams, ended: Flags, pools: list[Pool], options: GenerationOptions) -> Flags:
+def _done(running: Beams, ended: Flags, pools: Pools, options: GenerationOptions) -> Flags:
     """Which sentences can stop: nothing can go on, there is enough, or what runs cannot get good enough."""
-    worst = _worst(pools, running)
-    enough = (worst > UNREACHED) & (options.early_stopping is True)
-    return ended.all(axis=1) | enough | (_hope(running, options) <= worst)
+    worst = pools.worst[running.sentences]  # (B,)
+    done: Flags = ended.all(axis=1) | (_hope(running, options) <= worst)
+    return done | (worst > UNREACHED) if options.early_stopping is True else done
 
 
 def _hope(running: Beams, options: GenerationOptions) -> Scores:
@@ -155,13 +157,9 @@ def _hope(running: Beams, options: GenerationOptions) -> Scores:
     return hope
 
 
-def _worst(pools: list[Pool], beams: Beams) -> Scores:
-    return np.array([pools[sentence].worst for sentence in beams.sentences], dtype=np.float32)  # (B,)
-
-
-def _fill(pools: list[Pool], running: Beams, done: Flags, options: GenerationOptions) -> None:
+def _fill(pools: Pools, running: Beams, done: Flags, options: GenerationOptions) -> None:
     """Where the options forbid so much that too few outputs could end, take what was running."""
     for row in np.flatnonzero(done).tolist():
-        pool = pools[running.sentences[row]]
-        for beam in range(options.num_return_sequences - len(pool.hypotheses)):
-            pool.add(running.hypothesis(row, beam, float(running.scores[row, beam]), options.eos_ids))
+        sentence = running.sentences[row]
+        for beam in range(options.num_return_sequences - len(pools[sentence].hypotheses)):
+            pools.add(sentence, running.hypothesis(row, beam, float(running.scores[row, beam]), options.eos_ids))

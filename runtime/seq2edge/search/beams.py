@@ -29,27 +29,6 @@ class Beams(NamedTuple):
         """How many tokens were made after the prefix."""
         return int(self.token_scores.shape[2])
 
-    def extended(self, tokens: Ids, token_scores: Scores, ranks: Scores, *, count: int) -> "Beams":
-        """The best ``count`` continuations of each sentence by one of the tokens, (B, K or 1, C) each, by rank."""
-        places = tokens.shape[2]
-        ranks = ranks + self.scores[:, :, None]  # (B, K, C)
-        order = np.argsort(-ranks.reshape(len(ranks), -1), axis=1, kind="stable")[:, :count]
-        beams, place = np.divmod(order, places)  # (B, count) each
-        sentence, row = np.arange(len(ranks))[:, None], beams % tokens.shape[1]
-        added = token_scores[sentence, row, place]  # (B, count)
-        return Beams(
-            self.sentences,
-            _append(self.tokens[sentence, beams], tokens[sentence, row, place]),
-            _append(self.token_scores[sentence, beams], added),
-            self.scores[sentence, beams] + added,
-            beams,
-        )
-
-    def picked(self, places: Ids) -> "Beams":  # (B, K)
-        """Some of the beams of each sentence."""
-        at = np.arange(len(places))[:, None], places
-        return Beams(self.sentences, self.tokens[at], self.token_scores[at], self.scores[at], self.parents[at])
-
     def only(self, kept: Flags) -> "Beams":  # (B,)
         """Some of the sentences."""
         if kept.all():
@@ -63,8 +42,63 @@ class Beams(NamedTuple):
 
     def hypothesis(self, row: int, beam: int, score: float, eos: tuple[int, ...]) -> Hypothesis:
         tokens = self.tokens[row, beam, self.length - self.made :].tolist()
-        token_scores = self.token_scores[row, beam].tolist()
-        return Hypothesis(tokens=tokens, score=score, token_scores=token_scores, ended=tokens[-1] in eos)
+        return _hypothesis(tokens, self.token_scores[row, beam].tolist(), score, eos)
+
+
+class Candidates(NamedTuple):
+    """Continuations of beams by one token each, C for each sentence, best first."""
+
+    before: Beams
+    parents: Ids  # (B, C): which of the beams each one continues
+    tokens: Ids  # (B, C)
+    token_scores: Scores  # (B, C)
+    scores: Scores  # (B, C)
+
+    @property
+    def length(self) -> int:
+        return self.before.length + 1
+
+    @property
+    def made(self) -> int:
+        return self.before.made + 1
+
+    def first(self, count: int) -> Beams:
+        """The best of each sentence, as beams."""
+        some = slice(None), slice(count)
+        return self._beams(self.parents[some], self.tokens[some], self.token_scores[some], self.scores[some])
+
+    def picked(self, places: Ids, scores: Scores) -> Beams:  # (B, K) each
+        """Some of each sentence, as beams with these scores."""
+        some = np.arange(len(places))[:, None], places
+        return self._beams(self.parents[some], self.tokens[some], self.token_scores[some], scores)
+
+    def _beams(self, parents: Ids, tokens: Ids, token_scores: Scores, scores: Scores) -> Beams:  # (B, K) each
+        continued = np.arange(len(parents))[:, None], parents
+        return Beams(
+            self.before.sentences,
+            _append(self.before.tokens[continued], tokens),
+            _append(self.before.token_scores[continued], token_scores),
+            scores,
+            parents,
+        )
+
+    def hypothesis(self, row: int, place: int, score: float, eos: tuple[int, ...]) -> Hypothesis:
+        before, parent = self.before, self.parents[row, place]
+        tokens = [*before.tokens[row, parent, before.length - before.made :].tolist(), int(self.tokens[row, place])]
+        token_scores = [*before.token_scores[row, parent].tolist(), float(self.token_scores[row, place])]
+        return _hypothesis(tokens, token_scores, score, eos)
+
+
+def best_candidates(beams: Beams, tokens: Ids, token_scores: Scores, ranks: Scores, *, count: int) -> Candidates:
+    """The best ``count`` continuations of each sentence by one of the tokens, (B, K or 1, C) each, by rank."""
+    rows, places = tokens.shape[1:]
+    ranks = (ranks + beams.scores[:, :, None]).reshape(len(ranks), -1)  # (B, K * C)
+    order = np.argsort(-ranks, axis=1, kind="stable")[:, :count]
+    parents = order // places  # (B, count)
+    sentence, place = np.arange(len(ranks))[:, None], order if rows > 1 else order % places  # in the rows there are
+    added = token_scores.reshape(len(ranks), -1)[sentence, place]  # (B, count)
+    chosen = tokens.reshape(len(ranks), -1)[sentence, place]
+    return Candidates(beams, parents, chosen, added, beams.scores[sentence, parents] + added)
 
 
 def first_beams(prefixes: Ids, num_beams: int) -> Beams:
@@ -83,3 +117,7 @@ def first_beams(prefixes: Ids, num_beams: int) -> Beams:
 
 def _append(rows: NDArray[T], last: NDArray[T]) -> NDArray[T]:  # (B, K, T), (B, K)
     return np.concatenate([rows, last[:, :, None]], axis=2)
+
+
+def _hypothesis(tokens: list[int], token_scores: list[float], score: float, eos: tuple[int, ...]) -> Hypothesis:
+    return Hypothesis(tokens=tokens, score=score, token_scores=token_scores, ended=tokens[-1] in eos)

@@ -8,9 +8,9 @@ from seq2edge.generation import GenerationOptions
 from seq2edge.search.ends import is_end
 from seq2edge.search.forbidden import check_allowed
 from seq2edge.search.hypothesis import Hypothesis
-from seq2edge.search.probability import as_summing, normaliser
+from seq2edge.search.probability import as_summing, log_totals, normaliser
 from seq2edge.search.processors import Processors
-from seq2edge.search.step import Hook, Ids, Scores, Step
+from seq2edge.search.step import Hook, Ids, Scores, Step, SummingStep
 from seq2edge.search.walk import Made, collect
 
 
@@ -41,8 +41,7 @@ def greedy_steps(
     rows, tokens, sequences = sentences, prefixes, prefixes  # (B,), (B, T), (B, length)
     for _ in range(prefixes.shape[1], options.longest(prefixes.shape[1])):
         logits = step(tokens[:, None], rows[:, None])[:, 0]  # (B, V)
-        totals = normaliser(logits, summing)  # before anything is forbidden
-        chosen, log_probabilities = _likeliest(logits, *totals, sentences, sequences, processors)  # (B,) each
+        chosen, log_probabilities = _likeliest(logits, sentences, sequences, processors, summing)  # (B,) each
         ended = is_end(chosen, options.eos_ids)
         yield Made(sentences, chosen, log_probabilities, ended)
         tokens = chosen[:, None]
@@ -56,14 +55,15 @@ def greedy_steps(
 
 
 def _likeliest(
-    logits: Scores, peak: Scores, log_total: Scores, sentences: Ids, sequences: Ids, processors: Processors
+    logits: Scores, sentences: Ids, sequences: Ids, processors: Processors, summing: SummingStep | None
 ) -> tuple[Ids, Scores]:  # (B, V) -> (B,) each
     """The tokens, and how likely they are for the model itself."""
-    length = sequences.shape[1]
-    scores = logits
-    if processors.needed(length):
-        scores = processors(sentences, sequences, logits if processors.only_forbid(length) else logits.copy())
-    chosen: Ids = scores.argmax(axis=1)
-    each = np.arange(len(chosen))
+    each, length = np.arange(len(logits)), sequences.shape[1]
+    if not processors.needed(length):
+        chosen: Ids = logits.argmax(axis=1)
+        return chosen, -log_totals(logits, logits[each, chosen, None], summing)[:, 0]
+    peak, log_total = normaliser(logits, summing)  # before anything is forbidden
+    scores = processors(sentences, sequences, logits if processors.only_forbid(length) else logits.copy())
+    chosen = scores.argmax(axis=1)
     check_allowed(scores[each, chosen])
     return chosen, (logits[each, chosen] - peak[:, 0]) - log_total[:, 0]

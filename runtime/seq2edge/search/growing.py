@@ -8,7 +8,7 @@ from seq2edge.generation import GenerationOptions
 from seq2edge.search.beam import beam_steps
 from seq2edge.search.beams import Beams
 from seq2edge.search.greedy import greedy_steps
-from seq2edge.search.hypothesis import Hypothesis, Pool
+from seq2edge.search.hypothesis import Hypothesis, Pool, Pools
 from seq2edge.search.sampling import sample_steps
 from seq2edge.search.step import Hook, Ids, Step
 from seq2edge.search.walk import Made, collect
@@ -46,7 +46,7 @@ class Growing:
         return greedy_steps(self.step, self.prefix, self.options, hook=self.hook)
 
     def _grow_beams(self) -> Iterator[list[int]]:
-        pools = [Pool(self.options.num_beams)]
+        pools = Pools(1, self.options.num_beams)
         steps = beam_steps(self.step, self.prefix, pools, self.options, parts=self.parts, hook=self.hook)
         for beams in steps:
             if len(beams.sentences):

@@ -1,7 +1,11 @@
-"""One answer of the search, and the few best ones of a sentence; needs nothing."""
+"""One answer of the search, and the few best ones of each sentence; needs numpy."""
 
 import math
 from dataclasses import dataclass
+
+import numpy as np
+
+from seq2edge.search.step import Scores
 
 UNREACHED = -1e9  # Hugging Face's score of a beam that does not exist; any real one is above it
 STEEPEST = 60.0  # logarithm of the largest normaliser; UNREACHED divided by the smallest still is a float32
@@ -45,3 +49,15 @@ class Pool:
     def worst(self) -> float:
         """The score to beat; while there is room, everything beats it."""
         return self.hypotheses[-1].score if len(self.hypotheses) == self.size else UNREACHED
+
+
+class Pools(list[Pool]):
+    """A pool for each sentence; ``worst`` has the scores to beat, ready for comparison."""
+
+    def __init__(self, count: int, size: int) -> None:
+        super().__init__(Pool(size) for _ in range(count))
+        self.worst: Scores = np.full(count, UNREACHED, dtype=np.float32)  # (N,)
+
+    def add(self, sentence: int, hypothesis: Hypothesis) -> None:
+        self[sentence].add(hypothesis)
+        self.worst[sentence] = self[sentence].worst

@@ -26,9 +26,14 @@ def normaliser(logits: Scores, summing: SummingStep | None = None) -> tuple[Scor
     The step that has just given the logits may know one of them.
     """
     peak = logits.max(axis=-1, keepdims=True)  # (R, 1)
+    return peak, log_totals(logits, peak, summing)
+
+
+def log_totals(logits: Scores, peak: Scores, summing: SummingStep | None = None) -> Scores:  # (R, V), (R, 1) -> (R, 1)
+    """The second of them, where the greatest logits are known."""
     if np.isnan(peak).any():
         raise NotANumberError("the decoder gave scores that are not numbers (NaN): try a higher precision")
-    return peak, _log_totals(logits, peak) if summing is None else summing.log_totals[:, None]
+    return _log_totals(logits, peak) if summing is None else summing.log_totals[:, None]
 
 
 def as_summing(step: Step) -> SummingStep | None:

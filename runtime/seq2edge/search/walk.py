@@ -63,16 +63,16 @@ def walk(
 
 def collect(steps: Iterable[Made], count: int) -> list[Hypothesis]:
     """Put the tokens of each output together."""
-    tokens: list[list[int]] = [[] for _ in range(count)]
-    scores: list[list[float]] = [[] for _ in range(count)]
-    ended = np.zeros(count, dtype=bool)
-    for made in steps:
-        ended[made.outputs] = made.ended
-        for output, token, score in zip(made.outputs, made.tokens, made.log_probabilities, strict=True):
-            tokens[output].append(int(token))
-            scores[output].append(float(score))
+    made = list(steps)
+    outputs = np.concatenate([one.outputs for one in made])
+    order = np.argsort(outputs, kind="stable")
+    ends = np.cumsum(np.bincount(outputs, minlength=count))[:-1]
+    tokens, scores, ended = (
+        [part.tolist() for part in np.split(np.concatenate(parts)[order], ends)]
+        for parts in zip(*((one.tokens, one.log_probabilities, one.ended) for one in made), strict=True)
+    )
     return [
-        Hypothesis(tokens=tokens[i], score=sum(scores[i]), token_scores=scores[i], ended=bool(ended[i]))
+        Hypothesis(tokens=tokens[i], score=sum(scores[i]), token_scores=scores[i], ended=ended[i][-1])
         for i in range(count)
     ]
 
