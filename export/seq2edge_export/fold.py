@@ -4,16 +4,18 @@
 2. The bias of the values passes through unchanged, since the weights of a query add up to 1: it joins the bias of the
    output projection.
 3. The scale of the queries joins their weights and bias.
+4. Where the cache is in buffers, the decoder's queries, keys and values are one product.
 
 Only float rounding differs, in the last digits. Tensors that do not change are shared with the original.
 """
 
 from copy import deepcopy
+from typing import cast
 
 import torch
 from torch import nn
 
-from seq2edge_export.model import Attention, Transformer
+from seq2edge_export.model import Attention, DecoderLayer, Transformer
 
 
 def folded(model: Transformer) -> Transformer:
@@ -25,6 +27,9 @@ def folded(model: Transformer) -> Transformer:
             if isinstance(module, Attention):
                 _fold_biases(module)
                 _fold_scale(module)
+        for layer in cast("list[DecoderLayer]", list(copy.decoder)):
+            if layer.attention is not None:
+                _pack(layer.attention)
     return copy
 
 
@@ -45,3 +50,18 @@ def _fold_scale(attention: Attention) -> None:
     if query.bias is not None:
         query.bias = nn.Parameter(query.bias * attention.scale, requires_grad=False)
     attention.scale = 1.0
+
+
+def _pack(attention: Attention) -> None:
+    """Put the three weights into one; they become parts of it, so that they take no more memory than before."""
+    parts = (attention.query, attention.key, attention.value)
+    width, each = attention.query.in_features, attention.query.out_features
+    packed = nn.Linear(width, 3 * each, bias=attention.query.bias is not None, device="meta")
+    weight = torch.cat([part.weight for part in parts])
+    packed.weight = nn.Parameter(weight, requires_grad=False)
+    for part, own in zip(parts, weight.split(each), strict=True):
+        part.weight = nn.Parameter(own, requires_grad=False)
+    if attention.query.bias is not None:  # keys and values have none
+        bias = torch.cat([attention.query.bias, weight.new_zeros(2 * each)])
+        packed.bias = nn.Parameter(bias, requires_grad=False)
+    attention.packed = packed

@@ -28,16 +28,11 @@ def wanted() -> bool:
     return _wanted.get() and torch.onnx.is_in_onnx_export()
 
 
-def attention(
-    queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor, bias: Tensor | None, *, heads: int
-) -> Tensor:
-    """Multi-head attention of scaled queries (B, T, D) over keys and values (B, H, S, d), where the mask is true."""
-    lowest = torch.finfo(queries.dtype).min
-    if bias is None:
-        bias = torch.where(mask, 0.0, lowest)  # (B or 1, 1, T or 1, S)
-        bias = bias.reshape(-1, 1, *mask.shape[-2:]).expand(-1, 1, queries.shape[1], -1)  # MultiHeadAttention wants T
-    else:
-        bias = torch.where(mask, bias, lowest)  # (B or 1, H, T, S)
+def attention(queries: Tensor, keys: Tensor, values: Tensor, bias: Tensor, *, heads: int) -> Tensor:
+    """Multi-head attention of scaled queries (B, T, D) over keys and values (B, H, S, d).
+
+    The bias (B or 1, H or 1, T, S) is added to the scores.
+    """
     return torch.onnx.ops.symbolic(
         f"{DOMAIN}::MultiHeadAttention",
         [queries, keys, values, None, None, bias],
@@ -48,23 +43,31 @@ def attention(
     )
 
 
-def buffered_attention(
-    queries: Tensor, keys: Tensor, values: Tensor, past_keys: Tensor, past_values: Tensor, length: Tensor, *, heads: int
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Causal attention of scaled queries (R, T, D) over the first tokens of buffers (R, H, L, d) and their own.
+def bias_of(mask: Tensor, bias: Tensor | None, queries: Tensor) -> Tensor:
+    """What the operator adds to its scores: the bias where the mask is true, and the lowest number elsewhere."""
+    lowest = torch.finfo(queries.dtype).min
+    if bias is not None:
+        return torch.where(mask, bias, lowest)  # (B or 1, H, T, S)
+    bias = torch.where(mask, 0.0, lowest)  # (B or 1, 1, T or 1, S)
+    return bias.reshape(-1, 1, *mask.shape[-2:]).expand(-1, 1, queries.shape[1], -1)  # MultiHeadAttention wants T
 
-    The operator writes the new keys and values behind the ``length`` (1,) tokens that are there. Where the runtime
-    binds one buffer to input and output, nothing else of it is touched.
+
+def buffered_attention(
+    packed: Tensor, past_keys: Tensor, past_values: Tensor, last: Tensor, total: Tensor, *, heads: int
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Causal attention over the first tokens of buffers (R, H, L, d) and new ones, which are written behind them.
+
+    ``packed`` (R, T, 3 * D) has scaled queries, keys and values side by side; ``last`` (R,) is the place of each row's
+    newest token in the buffers, ``total`` (1,) how many tokens are in them then. Where the runtime binds one buffer to
+    input and output, nothing else of it is touched.
     """
-    rows, new = queries.shape[:2]
-    last = (length + (new - 1)).to(torch.int32).expand(rows)  # (R,): the place of the newest token
-    total = (length + new).to(torch.int32)  # (1,)
+    rows, new, width = packed.shape
     given = torch.onnx.ops.symbolic_multi_out(
         f"{DOMAIN}::GroupQueryAttention",
-        [queries, keys, values, past_keys, past_values, last, total],
+        [packed, None, None, past_keys, past_values, last, total],
         attrs={"num_heads": heads, "kv_num_heads": heads, "scale": 1.0},
-        dtypes=(queries.dtype, past_keys.dtype, past_values.dtype),
-        shapes=(queries.shape, past_keys.shape, past_values.shape),
+        dtypes=(packed.dtype, past_keys.dtype, past_values.dtype),
+        shapes=((rows, new, width // 3), past_keys.shape, past_values.shape),
         version=1,
     )
     return given[0], given[1], given[2]

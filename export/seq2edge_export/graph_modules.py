@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from seq2edge import names
 from seq2edge.architecture import Architecture
 from seq2edge_export.fold import folded
-from seq2edge_export.model import Decoded, KeysValues, Transformer
+from seq2edge_export.model import Buffer, Decoded, KeysValues, Transformer
 
 Axes = tuple[str | int, ...]  # a name where the size changes from call to call
 
@@ -39,9 +39,11 @@ class GraphModules:
     (B, L, H, K * T, S). It is traced in the decoder's place and split, so that scoring costs no second trace.
 
     The buffered one is traced instead where onnxruntime's fused operators may be used: its cache has room for tokens to
-    come, is filled in place and never moved by the graph. In the place of ``rows`` it takes the ``length`` (1,) of the
-    past and which rows are ``wanted`` (W,): the logits (W, V) are of these alone, in this order. Behind them it gives
-    what the search wants to know of all of them, the logarithm of how often their exponentials hold the largest (W,).
+    come, is filled in place and never moved by the graph. In the place of ``rows`` it takes the ``positions`` (T,) of
+    the new tokens, the place of the ``last`` of them in each row (R,), their ``total`` (1,) and which rows are
+    ``wanted`` (W,): the logits (W, V) are of these alone, in this order. In the place of the mask it takes the
+    ``source_bias`` (B, 1, Q, S), the same for every query. Behind the logits it gives what the search wants to know of
+    all of them, the logarithm of how often their exponentials hold the largest (W,).
 
     ``traced`` is the same model with less to compute, of which the graphs are made; left out, it is this one.
     """
@@ -125,15 +127,18 @@ class BufferedTransformerDecoder(nn.Module):
     def forward(
         self,
         target: Tensor,
-        length: Tensor,
+        positions: Tensor,
+        last: Tensor,
+        total: Tensor,
         wanted: Tensor,
-        source_mask: Tensor,
+        source_bias: Tensor,
         cross: list[Tensor],
         past: list[Tensor],
     ) -> list[Tensor]:
         watch: list[Tensor] = []  # (B, H, K * T, S) a layer
         new = target.flatten(0, 1)  # (R, T)
-        decoded = self.model.decode(new, _paired(cross), source_mask, past, length=length, watch=watch)
+        buffer = Buffer(positions, last, total, source_bias)
+        decoded = self.model.decode(new, _paired(cross), None, past, buffer=buffer, watch=watch)
         watched = _watched(self.model, target, decoded, watch)
         logits = self.model.output(decoded.states[:, -1].index_select(0, wanted))  # (W, V)
         return [logits, _log_totals(logits), *decoded.present, *watched]

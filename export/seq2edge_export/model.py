@@ -34,6 +34,30 @@ class KeysValues(NamedTuple):
     values: Tensor  # (B, H, S, d)
 
 
+class Visible(NamedTuple):
+    """What queries may look at, and how their scores are changed before the softmax."""
+
+    mask: Tensor  # true where there is something; (B or 1, 1, T or 1, S) or (T, S)
+    bias: Tensor | None = None  # (1, H, T, S), added to the scores
+    ready: Tensor | None = None  # both in one for onnxruntime's operator, where they are given to the graph
+
+    def for_operator(self, queries: Tensor) -> Tensor:
+        return fused.bias_of(self.mask, self.bias, queries) if self.ready is None else self.ready
+
+
+class Buffer(NamedTuple):
+    """Where new tokens go in a cache that has room for them, and what of the source they see, as a graph is told it."""
+
+    positions: Tensor  # (T,): of the new tokens
+    last: Tensor  # (R,): the place of the newest token
+    total: Tensor  # (1,): how many there are then
+    source_bias: Tensor  # (B, 1, Q, S): 0 or the lowest number, the same for every query
+
+    @property
+    def visible(self) -> Visible:
+        return Visible(self.source_bias[:, :, :1] >= 0, ready=self.source_bias)
+
+
 class Decoded(NamedTuple):
     """What a decoder call gives back."""
 
@@ -52,6 +76,7 @@ class Attention(nn.Module):
         self.key = nn.Linear(shape.width, shape.inner_width, bias=shape.bias)
         self.value = nn.Linear(shape.width, shape.inner_width, bias=shape.bias)
         self.output = nn.Linear(shape.inner_width, shape.width, bias=shape.bias)
+        self.packed: nn.Linear | None = None  # query, key and value in one, for a cache in buffers
 
     def keys_values(self, states: Tensor) -> KeysValues:
         return KeysValues(self._split(self.key(states)), self._split(self.value(states)))
@@ -60,31 +85,28 @@ class Attention(nn.Module):
         self,
         states: Tensor,
         seen: KeysValues,
-        mask: Tensor,
+        visible: Visible,
         *,
-        bias: Tensor | None = None,
         watch: list[Tensor] | None = None,
     ) -> Tensor:
-        """Let ``states`` look at ``seen`` where ``mask`` is true; ``watch`` collects how much they look at each.
-
-        ``bias`` (1, H, T, S) is added to the scores.
-        """
+        """Let ``states`` look at what is visible of ``seen``; ``watch`` collects how much they look at each."""
         queries = self._queries(states)  # (B, T, H * d)
         if fused.wanted():
             if watch is not None:  # beside the operator, which on a CPU shows its scores but not its weights
-                watch.append(self._weights(queries, seen.keys, mask, bias))
-            return self.output(fused.attention(queries, seen.keys, seen.values, mask, bias, heads=self.heads))
-        weights = self._weights(queries, seen.keys, mask, bias)  # (B, H, T, S)
+                watch.append(self._weights(queries, seen.keys, visible))
+            added = visible.for_operator(queries)
+            return self.output(fused.attention(queries, seen.keys, seen.values, added, heads=self.heads))
+        weights = self._weights(queries, seen.keys, visible)  # (B, H, T, S)
         if watch is not None:
             watch.append(weights)
         mixed = (weights @ seen.values).transpose(1, 2).flatten(2)  # (B, T, H * d)
         return self.output(mixed)
 
-    def into_buffer(self, states: Tensor, past: KeysValues, length: Tensor) -> tuple[Tensor, KeysValues]:
-        """The same for tokens that come behind the first ``length`` of a buffer (R, H, L, d), written into it."""
-        queries = self._queries(states)  # (R, T, H * d)
+    def into_buffer(self, states: Tensor, past: KeysValues, buffer: Buffer) -> tuple[Tensor, KeysValues]:
+        """The same for tokens that are written into a buffer (R, H, L, d) behind those that are in it."""
+        assert self.packed is not None
         mixed, keys, values = fused.buffered_attention(
-            queries, self.key(states), self.value(states), past.keys, past.values, length, heads=self.heads
+            self.packed(states), past.keys, past.values, buffer.last, buffer.total, heads=self.heads
         )
         return self.output(mixed), KeysValues(keys, values)
 
@@ -92,11 +114,11 @@ class Attention(nn.Module):
         queries = self.query(states)
         return queries if self.scale == 1 else queries * self.scale
 
-    def _weights(self, queries: Tensor, keys: Tensor, mask: Tensor, bias: Tensor | None) -> Tensor:
+    def _weights(self, queries: Tensor, keys: Tensor, visible: Visible) -> Tensor:
         scores = self._split(queries) @ keys.transpose(2, 3)  # (B, H, T, S)
-        if bias is not None:
-            scores = scores + bias
-        return scores.masked_fill(~mask, torch.finfo(scores.dtype).min).softmax(dim=-1)
+        if visible.bias is not None:
+            scores = scores + visible.bias
+        return scores.masked_fill(~visible.mask, torch.finfo(scores.dtype).min).softmax(dim=-1)
 
     def _split(self, states: Tensor) -> Tensor:
         return states.unflatten(2, (self.heads, -1)).transpose(1, 2)  # (B, H, T, d)
@@ -189,9 +211,9 @@ class EncoderLayer(nn.Module):
         self.feed_forward = FeedForward(shape)
         self.feed_forward_residual = Residual(shape, dropout)
 
-    def forward(self, states: Tensor, mask: Tensor, bias: Tensor | None) -> Tensor:  # (B, S, D), (B, 1, 1, S)
+    def forward(self, states: Tensor, visible: Visible) -> Tensor:  # (B, S, D)
         inside = self.attention_residual.enter(states)
-        update = self.attention(inside, self.attention.keys_values(inside), mask, bias=bias)
+        update = self.attention(inside, self.attention.keys_values(inside), visible)
         states = self.attention_residual.leave(states, update)
 
         inside = self.feed_forward_residual.enter(states)
@@ -215,7 +237,7 @@ class DecoderLayer(nn.Module):
         past: list[Tensor],
         look_back: "LookBack",
         source: KeysValues,
-        source_mask: Tensor,
+        visible: Visible,
         watch: list[Tensor] | None,
     ) -> tuple[Tensor, list[Tensor]]:
         inside = self.attention_residual.enter(states)
@@ -224,7 +246,7 @@ class DecoderLayer(nn.Module):
 
         inside = self.cross_residual.enter(states)
         rows_as_queries = inside.reshape(source.keys.shape[0], -1, inside.shape[2])  # (B, R / B * T, D)
-        update = self.cross(rows_as_queries, source, source_mask, watch=watch).reshape(inside.shape)
+        update = self.cross(rows_as_queries, source, visible, watch=watch).reshape(inside.shape)
         states = self.cross_residual.leave(states, update)  # (R, T, D)
 
         inside = self.feed_forward_residual.enter(states)
@@ -235,24 +257,23 @@ class DecoderLayer(nn.Module):
 class Appending:
     """Let new tokens look at a cache that grows with every call: the past and they themselves behind it."""
 
-    mask: Tensor  # (T, P + T)
-    bias: Tensor | None  # (1, H, T, P + T)
+    visible: Visible  # (T, P + T)
 
     def __call__(self, layer: DecoderLayer, states: Tensor, past: list[Tensor]) -> tuple[Tensor, list[Tensor]]:
         assert layer.attention is not None
         present = _append(KeysValues(*past), layer.attention.keys_values(states))
-        return layer.attention(states, present, self.mask, bias=self.bias), [*present]
+        return layer.attention(states, present, self.visible), [*present]
 
 
 @dataclass(frozen=True)
 class Buffering:
     """The same with a buffer that has room for tokens to come, which onnxruntime fills in place."""
 
-    length: Tensor  # (1,): of the past in it
+    buffer: Buffer
 
     def __call__(self, layer: DecoderLayer, states: Tensor, past: list[Tensor]) -> tuple[Tensor, list[Tensor]]:
         assert layer.attention is not None
-        update, present = layer.attention.into_buffer(states, KeysValues(*past), self.length)
+        update, present = layer.attention.into_buffer(states, KeysValues(*past), self.buffer)
         return update, [*present]
 
 
@@ -289,10 +310,9 @@ class Embedding(nn.Module):
             table = sinusoids(shape) if shape.positions.startswith("sinusoidal") else None
             self.register_buffer("positions", table, persistent=False)
 
-    def forward(self, ids: Tensor, start: int | Tensor) -> Tensor:
-        """The vectors of ids (B, T), behind so many tokens: one number, also as (1,), or one for each row (B, 1)."""
+    def forward(self, ids: Tensor, places: Tensor) -> Tensor:
+        """The vectors of ids (B, T) at these places (T,), or (B, T) where those of the rows differ."""
         states = self.tokens(ids) * self.scale  # (B, T, D)
-        places = start + torch.arange(ids.shape[1], device=ids.device)  # (T,) or (B, T)
         if self.zero_start:
             states = states * (places > 0)[..., None]
         if self.positions is not None:
@@ -342,10 +362,11 @@ class Transformer(nn.Module):
 
     def encode(self, source: Tensor, source_mask: Tensor) -> list[KeysValues]:
         """Read the source; give the cross-attention keys and values of every decoder layer."""
-        states = self.source_embedding(source, start=0)  # (B, S, D)
+        states = self.source_embedding(source, places_of(source))  # (B, S, D)
         bias = self.encoder_bias(0, source.shape[1]) if self.encoder_bias is not None else None
+        visible = Visible(spread(source_mask), bias)
         for layer in self.encoder:
-            states = layer(states, attend_to(source_mask), bias)
+            states = layer(states, visible)
         states = self.encoder_norm(states)
         layers = cast("list[DecoderLayer]", list(self.decoder))
         return [layer.cross.keys_values(states) for layer in layers]  # (B, H, S, d) each
@@ -354,26 +375,31 @@ class Transformer(nn.Module):
         self,
         target: Tensor,
         source: list[KeysValues],
-        source_mask: Tensor,
+        source_mask: Tensor | None,
         past: list[Tensor] | None = None,
         *,
-        length: Tensor | None = None,
+        buffer: Buffer | None = None,
         watch: list[Tensor] | None = None,
     ) -> Decoded:
         """Continue targets of any length (R, T) from a past of any length, empty included.
 
         The past is what ``empty_past`` or the call before gave, with its rows in the order in which they go on.
-        With ``length`` (1,), the past is a buffer of which so many tokens count; only a traced graph has such.
+        With ``buffer``, the past has room for the new tokens, and no mask is needed; only a traced graph has such.
         The rows are ordered by sentence: with beams, each sentence of ``source`` has the same number of them, and they
         share its keys and values by counting as more queries. ``watch`` collects the cross-attention weights of every
         layer (B, H, R / B * T, S): where each target token looked.
         """
         pasts, before = self._unpacked(past or self.empty_past(target.shape[0]))
-        states = self.target_embedding(target, start=before if length is None else length)  # (R, T, D)
-        look_back = self._look_back(target, before) if length is None else Buffering(length)
+        if buffer is None:
+            assert source_mask is not None
+            places, visible = before + places_of(target), Visible(spread(source_mask))
+        else:
+            places, visible = buffer.positions, buffer.visible
+        states = self.target_embedding(target, places)  # (R, T, D)
+        look_back = self._look_back(target, before) if buffer is None else Buffering(buffer)
         present: list[Tensor] = []
         for layer, layer_past, layer_source in zip(self.decoder, pasts, source, strict=True):
-            states, kept = layer(states, layer_past, look_back, layer_source, attend_to(source_mask), watch)
+            states, kept = layer(states, layer_past, look_back, layer_source, visible, watch)
             present += kept
         if isinstance(before, Tensor):
             present.append(before[:, 0] + target.shape[1])
@@ -394,7 +420,7 @@ class Transformer(nn.Module):
             return Recurring()
         new = target.shape[1]
         bias = self.decoder_bias(before, new) if self.decoder_bias is not None else None
-        return Appending(causal_mask(past=before, new=new, device=target.device), bias)
+        return Appending(Visible(causal_mask(past=before, new=new, device=target.device), bias))
 
     def empty_past(self, rows: int) -> list[Tensor]:
         """Keys and values of every layer (R, H, 0, d); of a recurrent decoder the cells (R, D), then a count (R,)."""
@@ -423,7 +449,11 @@ def norm_of(shape: Architecture) -> nn.Module:
     return kind(shape.width, eps=shape.norm_epsilon)
 
 
-def attend_to(mask: Tensor) -> Tensor:
+def places_of(ids: Tensor) -> Tensor:  # (B, T) -> (T,)
+    return torch.arange(ids.shape[1], device=ids.device)
+
+
+def spread(mask: Tensor) -> Tensor:
     """Spread a padding mask over heads and queries."""
     return mask[:, None, None, :]  # (B, 1, 1, S)
 

@@ -22,8 +22,11 @@ SOURCE = State(names.SOURCE, (names.BATCH, names.SOURCE_LENGTH), torch.int64)
 SOURCE_MASK = State(names.SOURCE_MASK, (names.BATCH, names.SOURCE_LENGTH), torch.bool)
 TARGET = State(names.TARGET, (names.BATCH, names.ROWS_PER_SENTENCE, names.NEW_LENGTH), torch.int64)
 ROWS = State(names.ROWS, (names.BATCH, names.ROWS_PER_SENTENCE), torch.int64)
-LENGTH = State(names.LENGTH, (1,), torch.int64)
+POSITIONS = State(names.POSITIONS, (names.NEW_LENGTH,), torch.int64)
+LAST = State(names.LAST, (names.PAST_ROWS,), torch.int32)
+TOTAL = State(names.TOTAL, (1,), torch.int32)
 WANTED = State(names.WANTED, (names.WANTED_ROWS,), torch.int64)
+SOURCE_BIAS = State(names.SOURCE_BIAS, (names.BATCH, 1, names.QUERIES, names.SOURCE_LENGTH))
 # Sizes to trace with: all different and above 1, so that no two axes look alike and none looks constant.
 EXAMPLE = {
     names.BATCH: 2,
@@ -33,6 +36,7 @@ EXAMPLE = {
     names.PAST_ROWS: 7,
     names.PAST_LENGTH: 8,
     names.WANTED_ROWS: 9,
+    names.QUERIES: 10,
 }
 
 
@@ -51,7 +55,7 @@ def trace_encoder(graphs: GraphModules, dialect: Dialect) -> ir.Model:
 def trace_decoder(graphs: GraphModules, dialect: Dialect) -> ir.Model:
     """The decoder with all that any graph wants of it; its parts are taken from it afterwards."""
     buffered = _buffered(graphs, dialect)
-    inputs = (TARGET, ROWS, SOURCE_MASK) if buffered is None else (TARGET, LENGTH, WANTED, SOURCE_MASK)
+    inputs = (TARGET, ROWS, SOURCE_MASK) if buffered is None else (TARGET, POSITIONS, LAST, TOTAL, WANTED, SOURCE_BIAS)
     states = (graphs.cross, graphs.past)
     return _export(
         buffered or graphs.watched or graphs.decoder,

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from seq2edge import names
 from seq2edge.buffers import BoundRun
+from seq2edge.first_call import bias_of
 from seq2edge.search import Ids, Scores
 
 if TYPE_CHECKING:
@@ -39,10 +40,13 @@ class BufferedStep:
         self.past_names = [name for name in inputs if names.is_past(name)]
         states, batch, heads, _, width = cross.shape
         self.cache = np.empty((states, batch, heads, 0, width), np.float32)  # (N, R, H, L, d)
-        self.length = np.zeros(1, np.int64)
+        self.length = 0
         self.places = np.arange(batch)[:, None]  # (B, K): the row of the cache that each row of the search has
         self.same_rows = self.places.copy()  # what a search asks for when every row goes on by itself
         self.tokens: Ids = np.empty((0, 0, 0), np.int64)
+        self.positions: Ids = np.empty(0, np.int64)
+        self.last = np.empty(0, np.int32)
+        self.total = np.empty(1, np.int32)
         self.wanted: Ids = np.empty(0, np.int64)
         self.logits: Scores = np.empty((0, 0), np.float32)
         self.log_totals: Scores = np.empty(0, np.float32)
@@ -57,12 +61,15 @@ class BufferedStep:
         if not np.array_equal(rows, self.same_rows):
             self._follow(rows)
             self.same_rows = np.arange(rows.size).reshape(rows.shape)
-        self._make_room(tokens.shape[2])
+        new = tokens.shape[2]
+        self._make_room(new)
         if self.bound is None or self.tokens.shape != tokens.shape:
             self.bound = self._bind(tokens.shape)
-        self.tokens.reshape(-1, tokens.shape[2])[self.wanted] = tokens.reshape(-1, tokens.shape[2])
+        self.tokens.reshape(-1, new)[self.wanted] = tokens.reshape(-1, new)
+        self.positions[:] = range(self.length, self.length + new)
+        self.length += new
+        self.last[:], self.total[:] = self.length - 1, self.length
         self.bound()
-        self.length += tokens.shape[2]
         scores: Scores = self.logits.reshape(*rows.shape, -1)
         return scores
 
@@ -114,38 +121,39 @@ class BufferedStep:
 
     def _copy_rows(self, source: Ids, target: Ids) -> None:
         """Rows of the cache to others that are none of them; only what is in it is copied."""
-        used = int(self.length[0])
         for here, there in zip(source.tolist(), target.tolist(), strict=True):
-            self.cache[:, there, :, :used] = self.cache[:, here, :, :used]
+            self.cache[:, there, :, : self.length] = self.cache[:, here, :, : self.length]
 
     def _take_rows(self, continued: Ids) -> None:  # (B, K)
         """A new cache with other rows for each sentence."""
         states, _, heads, room, width = self.cache.shape
-        used = int(self.length[0])
         cache = np.empty((states, continued.size, heads, room, width), np.float32)
-        cache[:, :, :, :used] = self.cache[:, continued.ravel(), :, :used]
+        cache[:, :, :, : self.length] = self.cache[:, continued.ravel(), :, : self.length]
         self.cache, self.bound = cache, None
         self.places = np.arange(continued.size).reshape(continued.shape)
 
     def _make_room(self, new: int) -> None:
         states, rows, heads, room, width = self.cache.shape
-        used = int(self.length[0])
-        if used + new > room:
-            cache = np.empty((states, rows, heads, max(ROOM, 2 * room, used + new), width), np.float32)
-            cache[:, :, :, :used] = self.cache[:, :, :, :used]
+        if self.length + new > room:
+            cache = np.empty((states, rows, heads, max(ROOM, 2 * room, self.length + new), width), np.float32)
+            cache[:, :, :, : self.length] = self.cache[:, :, :, : self.length]
             self.cache, self.bound = cache, None
 
     def _bind(self, shape: tuple[int, ...]) -> BoundRun:  # (B, K, T)
         self.tokens = np.empty(shape, np.int64)
+        self.positions = np.empty(shape[2], np.int64)
         self.wanted = self.places.flatten()
+        self.last = np.empty(self.wanted.size, np.int32)
         self.logits = np.empty((self.wanted.size, self._vocabulary), np.float32)
         self.log_totals = np.empty(self.wanted.size, np.float32)
         caches = list(self.cache)
         inputs = {
             names.TARGET: self.tokens,
-            names.LENGTH: self.length,
+            names.POSITIONS: self.positions,
+            names.LAST: self.last,
+            names.TOTAL: self.total,
             names.WANTED: self.wanted,
-            names.SOURCE_MASK: self.mask,
+            names.SOURCE_BIAS: bias_of(self.mask, shape[1] * shape[2]),
             **self.cross_states,
             **dict(zip(self.past_names, caches, strict=True)),
         }

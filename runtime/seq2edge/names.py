@@ -5,7 +5,8 @@ SCORER = "scorer.onnx"  # the decoder again, with the logits of all positions an
 
 SOURCE, SOURCE_MASK = "source", "source_mask"
 TARGET, ROWS, LOGITS = "target", "rows", "logits"
-LENGTH, WANTED = "length", "wanted"  # in the place of rows, where the cache is in buffers
+# In the place of rows and the source mask, where the cache is in buffers.
+POSITIONS, LAST, TOTAL, WANTED, SOURCE_BIAS = "positions", "last", "total", "wanted", "source_bias"
 LOG_TOTALS = "log_totals"
 ALL_LOGITS, ATTENTION = "all_logits", "attention"
 
@@ -13,7 +14,7 @@ ALL_LOGITS, ATTENTION = "all_logits", "attention"
 BATCH, SOURCE_LENGTH = "batch", "source_length"
 ROWS_PER_SENTENCE, NEW_LENGTH = "rows_per_sentence", "new_length"
 PAST_ROWS, PAST_LENGTH = "past_rows", "past_length"
-WANTED_ROWS = "wanted_rows"
+WANTED_ROWS, QUERIES = "wanted_rows", "queries"
 
 _CROSS, _PAST, _PRESENT = "cross", "past", "present"
 

@@ -78,7 +78,7 @@ class Scorer:
         """Of the logits (B, 1, T, V) and the cross-attention (B, L, H, T, S) of all positions, what is wanted."""
         inputs = shifted(targets, start=start, pad=self.pad)  # (B, T)
         read = encode(self.encoder, [list(source) for source in sources], pad=self.pad)
-        return run(self.scorer, {**first_call(self.scorer, inputs), **read}, wanted)
+        return run(self.scorer, first_call(self.scorer, inputs, read), wanted)
 
 
 def _chosen(logits: Scores, target: Sequence[int]) -> Scores:  # (1, T, V) -> (T,)

@@ -148,7 +148,9 @@ def test_nothing_is_baked_into_the_shapes(bundle: Path) -> None:
     if bundle.name == "portable":
         assert shapes[names.ROWS] == ["batch", "rows_per_sentence"]
     else:
-        assert (shapes[names.LENGTH], shapes[names.WANTED]) == ([1], ["wanted_rows"])
+        assert (shapes[names.POSITIONS], shapes[names.LAST]) == (["new_length"], ["past_rows"])
+        assert (shapes[names.TOTAL], shapes[names.WANTED]) == ([1], ["wanted_rows"])
+        assert shapes[names.SOURCE_BIAS] == ["batch", 1, "queries", "source_length"]
     assert shapes["past_keys.0"] == ["past_rows", 4, "past_length", 8]
     assert shapes["cross_keys.0"] == ["batch", 4, "source_length", 8]
 

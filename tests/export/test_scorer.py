@@ -151,8 +151,9 @@ def test_each_graph_computes_what_it_gives_and_nothing_else(bundle: Path) -> Non
         names.DECODER: [*scores, *map(names.present_of, names.past(2))],
         names.SCORER: [names.ALL_LOGITS, names.ATTENTION],
     }
-    where = [names.ROWS] if bundle.name == "portable" else [names.LENGTH, names.WANTED]
-    inputs = [names.TARGET, *where, names.SOURCE_MASK, *names.cross(2), *names.past(2)]
+    buffered = [names.POSITIONS, names.LAST, names.TOTAL, names.WANTED, names.SOURCE_BIAS]
+    where = [names.ROWS, names.SOURCE_MASK] if bundle.name == "portable" else buffered
+    inputs = [names.TARGET, *where, *names.cross(2), *names.past(2)]
     for name, outputs in expected.items():
         graph = ir.load(bundle / name).graph
         assert [value.name for value in graph.outputs] == outputs
@@ -177,7 +178,7 @@ def test_nothing_is_baked_into_the_shapes_of_the_scorer(bundle: Path) -> None:
 
 
 def test_the_scorer_reads_what_the_decoder_reads(scorer: Scorer, engine: OnnxEngine, pairs) -> None:
-    read = encode(engine.encoder, pairs[0], pad=engine.pad) | first_call(scorer.scorer, np.array([[2]]))
+    read = first_call(scorer.scorer, np.array([[2]]), encode(engine.encoder, pairs[0], pad=engine.pad))
     wanted = {entry.name: entry.shape for entry in engine.decoder.get_inputs()}
     assert {entry.name: entry.shape for entry in scorer.scorer.get_inputs()} == wanted
     assert wanted.keys() == read.keys()

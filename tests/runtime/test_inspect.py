@@ -102,7 +102,7 @@ def test_json_of_a_file_holds_what_is_shown(bundle: Bundle) -> None:
     facts: dict[str, Any] = json.loads(inspect(EMBEDDED / names.DECODER, "--json"))
     file = read_onnx(EMBEDDED / names.DECODER)
     assert facts["opsets"] == {"ai.onnx": bundle.manifest.opset, "com.microsoft": 1}
-    assert facts["inputs"][1] == {"name": "length", "type": "int64", "shape": [1]}
+    assert facts["inputs"][1] == {"name": "positions", "type": "int64", "shape": ["new_length"]}
     assert facts["operators"] == file.operators
     assert facts["constants"] == [asdict(found) for found in constants_by_type(file.tensors)]
 

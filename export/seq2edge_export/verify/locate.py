@@ -65,7 +65,7 @@ def _inner(bundle: Bundle, source: list[int], prefix: list[int], modules: Collec
     engine = OnnxEngine(bundle, threads=1)
     read = encode(engine.encoder, [source], pad=engine.pad)
     encoder_feed = {names.SOURCE: np.array([source]), names.SOURCE_MASK: read[names.SOURCE_MASK]}
-    decoder_feed = {**first_call(engine.decoder, np.array([prefix])), **read}
+    decoder_feed = first_call(engine.decoder, np.array([prefix]), read)
     values = _run(bundle, names.ENCODER, encoder_feed, modules) | _run(bundle, names.DECODER, decoder_feed, modules)
     if OUTPUT in modules and OUTPUT not in values:  # it gives the logits themselves, which keep their own name
         [values[OUTPUT]] = engine.decoder.run([names.LOGITS], decoder_feed)

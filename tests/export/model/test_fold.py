@@ -42,3 +42,12 @@ def test_the_original_keeps_its_weights_and_shares_what_did_not_change() -> None
     assert copy.get_parameter("encoder.0.attention.key.weight") is model.get_parameter("encoder.0.attention.key.weight")
     attentions = [module for module in copy.modules() if isinstance(module, Attention)]
     assert all(one.key.bias is None and one.value.bias is None and one.scale == 1 for one in attentions)
+
+
+@torch.no_grad()
+def test_a_packed_product_gives_queries_keys_and_values_side_by_side() -> None:
+    attention = folded(seeded()).decoder[0].attention
+    states = torch.randn(2, 3, TINY.width, dtype=torch.float64)
+    apart = torch.cat([part(states) for part in (attention.query, attention.key, attention.value)], dim=2)
+    torch.testing.assert_close(attention.packed(states), apart, rtol=0, atol=LOGITS)
+    assert attention.query.weight.untyped_storage().data_ptr() == attention.packed.weight.untyped_storage().data_ptr()

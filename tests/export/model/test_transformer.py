@@ -11,7 +11,16 @@ from torch import nn
 from transformers.models.t5.modeling_t5 import T5Attention
 
 from seq2edge.architecture import Architecture, count_parameters
-from seq2edge_export.model import ACTIVATIONS, Attention, KeysValues, Ssru, Transformer, distance_buckets, sinusoids
+from seq2edge_export.model import (
+    ACTIVATIONS,
+    Attention,
+    KeysValues,
+    Ssru,
+    Transformer,
+    distance_buckets,
+    places_of,
+    sinusoids,
+)
 
 TINY = Architecture(
     source_vocabulary=40,
@@ -204,8 +213,8 @@ def test_it_computes_what_torch_nn_transformer_computes(norm_first: bool, activa
     target = sentences(3, 6)
     peer = torch_transformer(model)
     states = peer(
-        model.source_embedding(source, start=0),
-        model.target_embedding(target, start=0),
+        model.source_embedding(source, places_of(source)),
+        model.target_embedding(target, places_of(target)),
         tgt_mask=nn.Transformer.generate_square_subsequent_mask(6).isinf(),
         src_key_padding_mask=~mask,
         memory_key_padding_mask=~mask,
@@ -365,7 +374,7 @@ def test_embeddings_are_scaled_by_the_root_of_the_width_or_by_what_the_shape_say
     for scale, factor in ((None, 4.0), (1.0, 1.0), (0.5, 0.5)):
         model = model_of(dataclasses.replace(TINY, positions="none", embedding_scale=scale))
         expected = model.source_embedding.tokens(sentences(2, 3)) * factor
-        torch.testing.assert_close(model.source_embedding(sentences(2, 3), start=0), expected)
+        torch.testing.assert_close(model.source_embedding(sentences(2, 3), torch.arange(3)), expected)
 
 
 def test_the_output_bias_is_added_to_the_logits() -> None:
