@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from seq2edge import names
+from seq2edge.blocks import Blocks
 from seq2edge.buffers import BoundRun
 from seq2edge.first_call import bias_of
 from seq2edge.search import Ids, Scores
@@ -31,9 +32,12 @@ class BufferedStep:
     The logits that a call gives are overwritten by the next one.
     """
 
-    def __init__(self, decoder: "InferenceSession", mask: NDArray[np.bool_], cross: Scores) -> None:
+    def __init__(
+        self, decoder: "InferenceSession", mask: NDArray[np.bool_], cross: Scores, blocks: Blocks | None = None
+    ) -> None:
         inputs = [entry.name for entry in decoder.get_inputs()]
         self.decoder = decoder
+        self.blocks = blocks or Blocks()
         self.mask = mask  # (B, S)
         self.cross = cross  # (N, B, H, S, d)
         self.cross_names = [name for name in inputs if names.is_cross(name)]
@@ -127,7 +131,7 @@ class BufferedStep:
     def _take_rows(self, continued: Ids) -> None:  # (B, K)
         """A new cache with other rows for each sentence."""
         states, _, heads, room, width = self.cache.shape
-        cache = np.empty((states, continued.size, heads, room, width), np.float32)
+        cache = self.blocks.take((states, continued.size, heads, room, width), np.float32)
         cache[:, :, :, : self.length] = self.cache[:, continued.ravel(), :, : self.length]
         self.cache, self.bound = cache, None
         self.places = np.arange(continued.size).reshape(continued.shape)
@@ -135,7 +139,8 @@ class BufferedStep:
     def _make_room(self, new: int) -> None:
         states, rows, heads, room, width = self.cache.shape
         if self.length + new > room:
-            cache = np.empty((states, rows, heads, max(ROOM, 2 * room, self.length + new), width), np.float32)
+            room = max(ROOM, 2 * room, self.length + new)
+            cache = self.blocks.take((states, rows, heads, room, width), np.float32)
             cache[:, :, :, : self.length] = self.cache[:, :, :, : self.length]
             self.cache, self.bound = cache, None
 
@@ -144,7 +149,9 @@ class BufferedStep:
         self.positions = np.empty(shape[2], np.int64)
         self.wanted = self.places.flatten()
         self.last = np.empty(self.wanted.size, np.int32)
-        self.logits = np.empty((self.wanted.size, self._vocabulary), np.float32)
+        if self.wanted.size > len(self.logits):
+            self.logits = self.blocks.take((self.wanted.size, self._vocabulary), np.float32)
+        self.logits = self.logits[: self.wanted.size]
         self.log_totals = np.empty(self.wanted.size, np.float32)
         caches = list(self.cache)
         inputs = {

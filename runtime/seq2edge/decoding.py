@@ -35,10 +35,13 @@ def decode(
     *,
     batch_tokens: int = BATCH_TOKENS,
     batch_size: int | None = None,
+    most_rows: int | None = None,
 ) -> list[list[Hypothesis]]:
     """Search for the translations of each source; the results are in order."""
     sentences = [Sentence(source=source, number=number) for number, source in enumerate(sources)]
-    return decode_sentences(engine, sentences, options, batch_tokens=batch_tokens, batch_size=batch_size)
+    return decode_sentences(
+        engine, sentences, options, batch_tokens=batch_tokens, batch_size=batch_size, most_rows=most_rows
+    )
 
 
 def decode_sentences(
@@ -51,15 +54,20 @@ def decode_sentences(
     longest: int | None = None,
     batch_tokens: int = BATCH_TOKENS,
     batch_size: int | None = None,
+    most_rows: int | None = None,
 ) -> list[list[Hypothesis]]:
     """The same with prefixes, a hook and several batches at a time; sentences of like length share a batch.
 
-    ``longest`` is how many tokens the model makes at most, those of a prefix included.
+    ``longest`` is how many tokens the model makes at most, those of a prefix included. ``most_rows`` is how many rows
+    of the search a batch has at most, whatever ``batch_size`` allows: more may be slower.
     """
 
     def run(batch: list[int]) -> list[list[Hypothesis]]:
         return _decode_batch(engine, [sentences[place] for place in batch], options, hook, longest)
 
+    if most_rows is not None:
+        fitting = max(1, most_rows // max(options.num_beams, options.num_return_sequences))
+        batch_size = fitting if batch_size is None else min(batch_size, fitting)
     batches = _batches(sentences, batch_tokens, batch_size)
     results: list[list[Hypothesis]] = [[]] * len(sentences)
     for batch, found in zip(batches, workers.map(run, batches) if workers else map(run, batches), strict=True):

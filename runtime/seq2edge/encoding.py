@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from seq2edge import names
+from seq2edge.blocks import Blocks
 from seq2edge.search import Ids, Scores
 from seq2edge.sessions import run
 
@@ -28,18 +29,20 @@ def encode(encoder: "InferenceSession", sources: list[list[int]], *, pad: int) -
 
 
 def encode_together(
-    encoder: "InferenceSession", sources: list[list[int]], *, pad: int
+    encoder: "InferenceSession", sources: list[list[int]], *, pad: int, blocks: Blocks
 ) -> tuple[NDArray[np.bool_], Scores]:
     """The mask (B, S), and the cross states of all layers in one array (N, B, H, S, d), in the encoder's order."""
     lengths = np.array([len(source) for source in sources])
     outputs = encoder.get_outputs()
     _, heads, _, width = outputs[0].shape
-    states = np.zeros((len(outputs), len(sources), heads, lengths.max(), width), np.float32)  # (N, B, H, S, d)
+    shape = (len(outputs), len(sources), heads, int(lengths.max()), width)
+    states: Scores = blocks.take(shape, np.float32)  # (N, B, H, S, d)
     for part in _parts(lengths):
         given = encode(encoder, [sources[place] for place in part], pad=pad)
         longest = lengths[part].max()
         for number, one in enumerate(outputs):
             states[number, part, :, :longest] = given[one.name]
+        states[:, part, :, longest:] = 0  # whatever has been there must not be infinite
     return np.arange(lengths.max()) < lengths[:, None], states
 
 

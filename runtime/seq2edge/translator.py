@@ -277,7 +277,13 @@ class Translator:
             for part, start in zip(parts, starts, strict=True)
         ]
         return decode_sentences(
-            self.engine, sentences, wanted.generation, hook=hook, workers=self._workers, longest=self.longest
+            self.engine,
+            sentences,
+            wanted.generation,
+            hook=hook,
+            workers=self._workers,
+            longest=self.longest,
+            most_rows=self.engine.most_rows,
         )
 
     def _translations(

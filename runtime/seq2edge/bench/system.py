@@ -69,7 +69,8 @@ class BundleSystem:
 
     def translate(self, sources: Sources, options: GenerationOptions) -> Answer:
         started = time.perf_counter()
-        found = decode(self.engine, sources, options, batch_size=len(sources), batch_tokens=NO_LIMIT)
+        most_rows = self.engine.most_rows  # a batch of more is divided, as the translator does
+        found = decode(self.engine, sources, options, batch_tokens=NO_LIMIT, most_rows=most_rows)
         return Answer([best.tokens for best, *_ in found], time.perf_counter() - started)
 
     def peak_memory(self) -> int | None:
