@@ -1,0 +1,30 @@
+"""The CPU with the graphs that other devices run: the same path, with its memory as the device's."""
+
+import json
+
+import numpy as np
+import pytest
+
+from seq2edge import Translator
+from seq2edge.bundle import load_bundle
+from seq2edge.onnx_engine import OnnxEngine
+
+
+@pytest.mark.parametrize("precision", ["fp32", "fp16", "int8"])  # exported without a comparison
+def test_the_embedded_model_keeps_the_limits_of_its_precision(bundles, command, precision: str) -> None:
+    done = command("verify", getattr(bundles, precision), "--against", "models/en-de", "--strict-device", "--json")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["parity"]["device"] == "cpu"
+
+
+def test_the_fused_bundle_says_what_the_portable_one_says(bundles) -> None:
+    texts = ["Good morning.", "Where is the nearest train station?"]
+    with Translator() as embedded, Translator(bundles.int8) as portable:
+        assert [one.text for one in embedded.translate(texts)] == [one.text for one in portable.translate(texts)]
+
+
+def test_states_and_cache_are_in_the_memory_of_the_cpu(bundles) -> None:
+
+    step = OnnxEngine(load_bundle(bundles.tiny), threads=1).start([[5, 6, 7], [8]])
+    step.best(np.full((2, 1, 1), 2), np.arange(2)[:, None], 3)
+    assert {value.device_name() for value in (step.source | step.past).values()} == {"cpu"}
