@@ -5,7 +5,7 @@ whoever runs the model: it is faster than numpy, and other providers for a CPU o
 """
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -13,10 +13,10 @@ from seq2edge import device_graphs as files
 from seq2edge.devices import Place
 from seq2edge.search import Ids, Scores
 from seq2edge.sessions import HERE, open_session
-from seq2edge.tensors import Array, run_where_they_are
+from seq2edge.tensors import Array, Tensor, run_where_they_are
 
 if TYPE_CHECKING:
-    from onnxruntime import InferenceSession, OrtValue
+    from onnxruntime import InferenceSession
 
 
 class Chooser:
@@ -32,24 +32,22 @@ class Chooser:
         self.likeliest, self.best = opened(files.LIKELIEST), opened(files.BEST)
         self.selecting = {kind: opened(files.selecting(kind)) for kind in sorted(kinds)}
 
-    def choose(self, logits: "OrtValue", count: int) -> tuple[Ids, Scores]:  # (B, K, V) -> (B, K, count) each
+    def choose(self, logits: Tensor, count: int) -> tuple[Ids, Scores]:  # (B, K, V) -> (B, K, count) each
         """The best tokens of each row, best first, and their log-probabilities; only these leave the device."""
         graph, given = self.likeliest, {files.LOGITS: logits}
         if count > 1:
             graph, given = self.best, {**given, files.COUNT: np.array([count], np.int64)}
         wanted = (files.TOKENS, files.SCORES)
         found = run_where_they_are(graph, given, memory=self.memory, fetched=wanted)
-        tokens, scores = (found[name].numpy() for name in wanted)
-        return tokens, scores
+        return found[files.TOKENS], found[files.SCORES]
 
-    def select(self, states: Any, rows: Ids, kind: str) -> "OrtValue":
+    def select(self, states: Tensor, rows: Ids, kind: str) -> Tensor:
         """Some rows of a tensor of a kind of numbers; an array is brought to the device on the way."""
         given = {files.STATES: states, files.ROWS: rows}
         return run_where_they_are(self.selecting[kind], given, memory=self.memory)[files.SELECTED]
 
-    def fetch(self, states: Any, rows: Ids, kind: str) -> Array:
+    def fetch(self, states: Tensor, rows: Ids, kind: str) -> Array:
         """The same brought back as an array."""
         given, wanted = {files.STATES: states, files.ROWS: rows}, (files.SELECTED,)
-        found = run_where_they_are(self.selecting[kind], given, memory=self.memory, fetched=wanted)
-        fetched: Array = found[files.SELECTED].numpy()
-        return fetched
+        found: Array = run_where_they_are(self.selecting[kind], given, memory=self.memory, fetched=wanted)[wanted[0]]
+        return found

@@ -14,10 +14,10 @@ from seq2edge.choosing import Chooser
 from seq2edge.encoding import pad_sources
 from seq2edge.first_call import empty_past
 from seq2edge.search import Ids, Scores
-from seq2edge.tensors import run_where_they_are
+from seq2edge.tensors import Tensor, run_where_they_are
 
 if TYPE_CHECKING:
-    from onnxruntime import InferenceSession, OrtValue
+    from onnxruntime import InferenceSession
 
 
 class GrowingStep:
@@ -31,10 +31,9 @@ class GrowingStep:
         self.encoder, self.decoder, self.chooser = encoder, decoder, chooser
         self.memory = chooser.memory
         self.kinds = source_kinds(decoder)
-        self.source: dict[str, OrtValue] = {}  # by input: the mask and the cross states, one row a sentence
-        self.past: dict[str, Any] = {}
+        self.source: dict[str, Tensor] = {}  # by input: the mask and the cross states, one row a sentence
+        self.past: dict[str, Tensor] = {}
         self.sentences, self.rows_per_sentence = 0, 1
-        self.logits: OrtValue | None = None
 
     def start(self, sources: list[list[int]], *, pad: int) -> "GrowingStep":
         """Encode some sentences, and forget those before."""
@@ -59,15 +58,14 @@ class GrowingStep:
         return int(next(one.shape[-1] for one in self.decoder.get_outputs() if one.name == names.LOGITS))
 
     def __call__(self, tokens: Ids, rows: Ids) -> Scores:  # (B, K, T), (B, K) -> (B, K, V)
-        self.logits = self._step(tokens, rows, fetched=(names.LOGITS,))  # kept: the scores are its memory
-        scores: Scores = self.logits.numpy()
+        scores: Scores = self._step(tokens, rows, fetched=(names.LOGITS,))
         return scores
 
     def best(self, tokens: Ids, rows: Ids, count: int) -> tuple[Ids, Scores]:  # (B, K, T), (B, K) -> (B, K, count) each
         """The best next tokens of each row, best first, and their log-probabilities."""
         return self.chooser.choose(self._step(tokens, rows), count)
 
-    def _step(self, tokens: Ids, rows: Ids, fetched: tuple[str, ...] = ()) -> "OrtValue":
+    def _step(self, tokens: Ids, rows: Ids, fetched: tuple[str, ...] = ()) -> Tensor:
         self._keep_sentences(rows[:, 0] // self.rows_per_sentence)
         given = {names.TARGET: tokens, names.ROWS: rows, **self.source, **self.past}
         found = run_where_they_are(self.decoder, given, memory=self.memory, fetched=fetched)
