@@ -14,7 +14,7 @@ NEWSTEST ?=
 LINES ?= 32
 DEV ?= models/en-de/dev.en models/en-de/dev.de
 
-.PHONY: demo test slow peers check format bench bench-render bench-quick optimum clean help
+.PHONY: demo test test-backends slow peers check format bench bench-render bench-quick optimum clean help
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -29,7 +29,37 @@ demo: $(READY) ## export the embedded checkpoint and translate with the bundle
 	@PATH="$(CURDIR)/$(BIN):$$PATH" sh demo.sh
 
 test: $(READY) ## all tests that fit into ten minutes
-	$(BIN)/python -m pytest -m "not slow and not peers" --numprocesses 2 --dist loadfile tests
+	$(BIN)/python -m pytest -m "not slow and not peers and not backends" --numprocesses 2 --dist loadfile tests
+
+# Each backend has an environment of its own: its package brings another onnxruntime, or plugins beside it.
+BACKENDS := build/backends/ready
+VULKAN := VK_ICD_FILENAMES=/usr/lib/chromium/vk_swiftshader_icd.json XDG_RUNTIME_DIR=$(CURDIR)/build/backends ORT_WEBGPU_EP_ALLOW_SOFTWARE_ADAPTER=1
+test-backends: $(READY) $(BACKENDS) .venv-openvino/ready .venv-webgpu/ready .venv-cuda/ready vulkan ## every device that runs here, and the error of CUDA without a GPU
+	$(BIN)/python -m pytest tests/backends/test_cpu.py
+	.venv-openvino/bin/python -m pytest tests/backends/test_openvino.py
+	$(VULKAN) .venv-webgpu/bin/python -m pytest tests/backends/test_webgpu.py
+	.venv-cuda/bin/python -m pytest tests/backends/test_cuda.py
+
+$(BACKENDS): $(READY) $(wildcard models/en-de/*) $(wildcard export/seq2edge_export/*.py) tests/backends/make_bundles.py
+	@echo "making bundles for other devices"
+	@PYTHONPATH=tests/support $(BIN)/python tests/backends/make_bundles.py build/backends models/en-de
+	@touch $@
+
+# WebGPU without a GPU needs a loader for Vulkan and a driver that computes on the CPU: SwiftShader, which chromium has.
+.PHONY: vulkan
+vulkan:
+	@test -e /usr/lib/chromium/vk_swiftshader_icd.json && ldconfig -p | grep -q libvulkan.so.1 \
+		|| apt-get install --yes --no-install-recommends chromium libvulkan1 \
+		|| { echo "WebGPU cannot be tested: it needs Debian's packages chromium and libvulkan1"; exit 1; }
+
+.venv-openvino/ready: EXTRAS := openvino,export
+.venv-webgpu/ready: EXTRAS := webgpu,openvino-plugin,export
+.venv-cuda/ready: EXTRAS := cuda
+.venv-%/ready: pyproject.toml constraints.txt
+	@echo "setting up .venv-$* (once)"
+	@test -x .venv-$*/bin/python || $(PYTHON) -m venv .venv-$*
+	@.venv-$*/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[$(EXTRAS)]' pytest
+	@touch $@
 
 slow: $(READY) ## tests that take longer
 	$(BIN)/python -m pytest -m slow tests
@@ -78,4 +108,4 @@ format: $(READY) ## let ruff rewrite the files
 	$(BIN)/ruff format .
 
 clean: ## remove what the targets made
-	rm -rf $(VENV) $(OPTIMUM) build dist .mypy_cache .pytest_cache .ruff_cache .import_linter_cache
+	rm -rf $(VENV) .venv-* build dist .mypy_cache .pytest_cache .ruff_cache .import_linter_cache

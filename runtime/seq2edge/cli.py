@@ -24,6 +24,7 @@ COMMANDS = {
     "score": Entry("seq2edge.commands.score", "Say how likely given translations are."),
     "inspect": Entry("seq2edge.commands.inspect", "Show what a bundle or an ONNX file holds and costs."),
     "bench": Entry("seq2edge.commands.bench", "Measure bundles, also beside other tools."),
+    "doctor": Entry("seq2edge.commands.doctor", "Find out which devices work here, and what to run how."),
     "recipe": Entry("seq2edge_export.commands.recipe", "Draft the recipe of a PyTorch state dict, to export it."),
     "export": Entry("seq2edge_export.commands.export", "Turn a checkpoint into a bundle."),
     "quantize": Entry("seq2edge_graphs.commands.quantize", "Make a bundle in fewer bits from one in float32."),

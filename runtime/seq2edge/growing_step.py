@@ -1,13 +1,20 @@
-"""Decode with a cache that grows: every call gives a new one; needs numpy and onnxruntime."""
+"""Decode with a cache that grows and never leaves its device: every call gives a new one; needs numpy and onnxruntime.
+
+All that is large stays where the device has it: the cross states, the cache and the logits. A step brings tokens and
+rows there, and the best tokens with their scores back; all logits only where a search has to see them.
+"""
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 from seq2edge import names
+from seq2edge.choosing import Chooser
+from seq2edge.encoding import pad_sources
 from seq2edge.first_call import empty_past
 from seq2edge.search import Ids, Scores
-from seq2edge.sessions import run
+from seq2edge.tensors import Tensor, run_where_they_are
 
 if TYPE_CHECKING:
     from onnxruntime import InferenceSession
@@ -20,25 +27,59 @@ class GrowingStep:
     with ``past``, in the order of its outputs behind the logits.
     """
 
-    def __init__(self, decoder: "InferenceSession", source: dict[str, NDArray[Any]]) -> None:
-        self.decoder = decoder
-        self.source = source  # one row a sentence
-        self.past = empty_past(decoder, rows=len(source[names.SOURCE_MASK]))
-        self.rows_per_sentence = 1
+    def __init__(self, encoder: "InferenceSession", decoder: "InferenceSession", chooser: Chooser) -> None:
+        self.encoder, self.decoder, self.chooser = encoder, decoder, chooser
+        self.memory = chooser.memory
+        self.kinds = source_kinds(decoder)
+        self.source: dict[str, Tensor] = {}  # by input: the mask and the cross states, one row a sentence
+        self.past: dict[str, Tensor] = {}
+        self.sentences, self.rows_per_sentence = 0, 1
+
+    def start(self, sources: list[list[int]], *, pad: int) -> "GrowingStep":
+        """Encode some sentences, and forget those before."""
+        ids, mask = pad_sources(sources, pad)
+        given = {names.SOURCE: ids, names.SOURCE_MASK: mask}
+        self.source = run_where_they_are(self.encoder, given, memory=self.memory)
+        everybody = np.arange(len(sources))
+        self.source[names.SOURCE_MASK] = self.chooser.select(mask, everybody, self.kinds[names.SOURCE_MASK])
+        self.past = empty_past(self.decoder, rows=len(sources))
+        self.sentences, self.rows_per_sentence = len(sources), 1
+        return self
 
     @property
     def cross_states(self) -> dict[str, NDArray[Any]]:
         """What the encoder has handed over."""
-        return {name: states for name, states in self.source.items() if name != names.SOURCE_MASK}
+        cross, everybody = {**self.source}, np.arange(self.sentences)
+        cross.pop(names.SOURCE_MASK)
+        return {name: self.chooser.fetch(states, everybody, self.kinds[name]) for name, states in cross.items()}
 
-    def __call__(self, tokens: Ids, rows: Ids) -> Scores:  # (B, K, T), (B, K)
-        self._keep_sentences(rows[:, 0] // self.rows_per_sentence)
-        logits, *present = run(self.decoder, {names.TARGET: tokens, names.ROWS: rows, **self.source, **self.past})
-        self.past = dict(zip(self.past, present, strict=True))
-        self.rows_per_sentence = rows.shape[1]
-        scores: Scores = logits  # (B, K, V)
+    @property
+    def vocabulary(self) -> int:
+        return int(next(one.shape[-1] for one in self.decoder.get_outputs() if one.name == names.LOGITS))
+
+    def __call__(self, tokens: Ids, rows: Ids) -> Scores:  # (B, K, T), (B, K) -> (B, K, V)
+        scores: Scores = self._step(tokens, rows, fetched=(names.LOGITS,))
         return scores
 
+    def best(self, tokens: Ids, rows: Ids, count: int) -> tuple[Ids, Scores]:  # (B, K, T), (B, K) -> (B, K, count) each
+        """The best next tokens of each row, best first, and their log-probabilities."""
+        return self.chooser.choose(self._step(tokens, rows), count)
+
+    def _step(self, tokens: Ids, rows: Ids, fetched: tuple[str, ...] = ()) -> Tensor:
+        self._keep_sentences(rows[:, 0] // self.rows_per_sentence)
+        given = {names.TARGET: tokens, names.ROWS: rows, **self.source, **self.past}
+        found = run_where_they_are(self.decoder, given, memory=self.memory, fetched=fetched)
+        self.past = {name: found[names.present_of(name)] for name in self.past}
+        self.rows_per_sentence = rows.shape[1]
+        return found[names.LOGITS]
+
     def _keep_sentences(self, kept: Ids) -> None:
-        if len(kept) < len(self.source[names.SOURCE_MASK]):
-            self.source = {name: states[kept] for name, states in self.source.items()}
+        if len(kept) < self.sentences:
+            self.source = {n: self.chooser.select(states, kept, self.kinds[n]) for n, states in self.source.items()}
+            self.sentences = len(kept)
+
+
+def source_kinds(decoder: "InferenceSession") -> dict[str, str]:
+    """The kind of numbers of what a decoder reads of its source, by input."""
+    read = [one for one in decoder.get_inputs() if one.name == names.SOURCE_MASK or names.is_cross(one.name)]
+    return {one.name: one.type.removeprefix("tensor(").removesuffix(")") for one in read}

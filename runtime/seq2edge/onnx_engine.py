@@ -1,13 +1,19 @@
 """The encoder and the decoder of a bundle as an engine; needs numpy and onnxruntime."""
 
+from collections import Counter
+
 from seq2edge import names
 from seq2edge.blocks import Blocks
 from seq2edge.buffered_step import BufferedStep
 from seq2edge.bundle import Bundle
-from seq2edge.encoding import encode, encode_together
+from seq2edge.choosing import Chooser
+from seq2edge.device_graphs import TRIAL
+from seq2edge.devices import Place
+from seq2edge.encoding import encode_together
+from seq2edge.errors import BundleError
 from seq2edge.first_call import is_buffered
-from seq2edge.growing_step import GrowingStep
-from seq2edge.sessions import Device, open_session
+from seq2edge.growing_step import GrowingStep, source_kinds
+from seq2edge.sessions import HERE, computing, elsewhere, open_session
 
 ROWS_AT_ONCE = 64
 LOGITS_AT_ONCE = 2**20  # 4 MB: more rows of a large vocabulary leave the caches of a CPU between two passes
@@ -16,13 +22,17 @@ LOGITS_AT_ONCE = 2**20  # 4 MB: more rows of a large vocabulary leave the caches
 class OnnxEngine:
     """Encoder and decoder of one bundle, ready to run."""
 
-    def __init__(self, bundle: Bundle, *, threads: int, device: Device = "cpu") -> None:
+    def __init__(self, bundle: Bundle, *, threads: int, place: Place = HERE) -> None:
+        _check_fit(bundle, place)
         self.pad = bundle.manifest.tokens.pad
-        self.threads, self.device = threads, device
-        self.encoder = open_session(bundle.folder / names.ENCODER, threads=threads, device=device)
-        self.decoder = open_session(bundle.folder / names.DECODER, threads=threads, device=device)
+        self.threads, self.place = threads, place
+        self.encoder = open_session(bundle.folder / names.ENCODER, threads=threads, place=place)
+        self.decoder = open_session(bundle.folder / names.DECODER, threads=threads, place=place)
         self.buffered = is_buffered(self.decoder)
         self.blocks = Blocks()
+        if not self.buffered:
+            kinds = set(source_kinds(self.decoder).values())
+            self.chooser = Chooser(place, threads=threads, kinds=kinds)
 
     @property
     def cross_axes(self) -> dict[str, list[str | int]]:
@@ -40,4 +50,33 @@ class OnnxEngine:
         if self.buffered:
             mask, cross = encode_together(self.encoder, sources, pad=self.pad, blocks=self.blocks)
             return BufferedStep(self.decoder, mask, cross, self.blocks)
-        return GrowingStep(self.decoder, encode(self.encoder, sources, pad=self.pad))
+        return GrowingStep(self.encoder, self.decoder, self.chooser).start(sources, pad=self.pad)
+
+    @property
+    def notes(self) -> list[str]:
+        """What somebody who asked for a device should know: the nodes that other providers run."""
+        found: dict[str, Counter[str]] = {}
+        for session in (self.encoder, self.decoder):
+            parts = elsewhere(session, self.place)
+            if parts is None:
+                return [f"this onnxruntime does not tell which nodes run elsewhere than on {self.place.device}"]
+            for provider, operators in parts.items():
+                found.setdefault(provider, Counter()).update(operators)
+        return [_note(provider, operators, self.place) for provider, operators in found.items()]
+
+
+def _check_fit(bundle: Bundle, place: Place) -> None:
+    """Refuse a bundle that the device cannot run; a device that cannot be used at all is the first thing to know."""
+    try:
+        place.kind.check(bundle.manifest)
+    except BundleError:
+        open_session(TRIAL, threads=1, place=place)
+        raise
+
+
+def _note(provider: str, operators: Counter[str], place: Place) -> str:
+    numbers = computing(operators)
+    if not numbers:
+        return f"{operators.total()} nodes that count sizes and places run on {provider}, all others on {place.device}"
+    named = ", ".join(f"{name} {count}" for name, count in numbers.most_common())
+    return f"{operators.total()} nodes run on {provider} instead of {place.device}, among them {named}"

@@ -89,7 +89,7 @@ def open_scorer(bundle: Bundle, engine: OnnxEngine) -> Scorer | None:
     """The scorer of a bundle, with the encoder that the engine has loaded; none where the bundle has none."""
     if names.SCORER not in bundle.manifest.files:
         return None
-    session = open_session(bundle.folder / names.SCORER, threads=engine.threads, device=engine.device)
+    session = open_session(bundle.folder / names.SCORER, threads=engine.threads, place=engine.place)
     return Scorer(engine.encoder, session, pad=engine.pad)
 
 

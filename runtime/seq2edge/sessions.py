@@ -1,15 +1,23 @@
 """onnxruntime sessions of a bundle; needs onnxruntime when one is opened."""
 
+from collections import Counter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
-from seq2edge.errors import BundleError, MissingExtraError, UsageError
-
-Device = Literal["cpu", "cuda"]
-PROVIDERS: dict[str, str] = {"cpu": "CPUExecutionProvider", "cuda": "CUDAExecutionProvider"}
+from seq2edge.devices import CPU, Place, provider_options
+from seq2edge.errors import BundleError, UsageError
+from seq2edge.providers import add_provider, load_onnxruntime, why_not
 
 if TYPE_CHECKING:
-    from onnxruntime import InferenceSession, IOBinding
+    from onnxruntime import InferenceSession, IOBinding, SessionOptions
+
+HERE = Place()
+# Operators that count sizes, places and token ids in our graphs: onnxruntime computes these on the CPU on purpose,
+# wherever the rest is. With numbers of the model in them they would be on the device, which has all of them.
+COUNTING = {
+    *("Shape", "Size", "Squeeze", "Unsqueeze", "Concat", "Slice", "Gather", "Range", "Reshape", "Cast"),
+    *("Add", "Sub", "Mul", "LessOrEqual"),
+}
 
 
 def run(session: "InferenceSession", feed: dict[str, Any], wanted: list[str] | None = None) -> list[Any]:
@@ -29,39 +37,71 @@ def run_bound(session: "InferenceSession", binding: "IOBinding") -> None:
         raise BundleError(f"onnxruntime could not run the graph ({_first_line(error)})") from None
 
 
-def open_session(path: Path, *, threads: int, device: Device = "cpu") -> "InferenceSession":
+def open_session(path: Path, *, threads: int, place: Place = HERE) -> "InferenceSession":
     """Load a graph for a device; that another one would run it is an error."""
+    runtime, device = load_onnxruntime(), place.kind
+    options = _options(threads)
+    if device is not CPU:
+        options.add_session_config_entry("session.record_ep_graph_assignment_info", "1")
+    providers = add_provider(options, device, provider_options(place, threads))
     try:
-        import onnxruntime
-    except ModuleNotFoundError:
-        raise MissingExtraError("onnxruntime", "cpu") from None
+        session = runtime.InferenceSession(path, options, providers=providers, enable_fallback=0)
+    except Exception as error:  # onnxruntime's errors have no common class
+        if device is CPU:
+            release = runtime.__version__
+            raise BundleError(f"{path} cannot be loaded by onnxruntime {release} ({_first_line(error)})") from None
+        raise UsageError(
+            f"the device {device.name!r} cannot run {path}: {why_not(device)} ({_first_line(error)})"
+        ) from None
+    if device.provider not in session.get_providers():  # onnxruntime falls back to the CPU
+        raise UsageError(f"the device {device.name!r} cannot be used here: {why_not(device)}")
+    if place.strict:
+        _check_strict(session, path, place)
+    return session
 
-    provider = _provider(device, onnxruntime.get_available_providers())
-    options = onnxruntime.SessionOptions()
+
+def elsewhere(session: "InferenceSession", place: Place) -> dict[str, Counter[str]] | None:
+    """The nodes that other providers than the device's run, by provider and operator; None where nobody can tell."""
+    if place.kind is CPU:  # there is no other
+        return {}
+    if not hasattr(session, "get_provider_graph_assignment_info"):
+        return None
+    found: dict[str, Counter[str]] = {}
+    for part in session.get_provider_graph_assignment_info():
+        if part.ep_name != place.kind.provider:
+            found.setdefault(part.ep_name, Counter()).update(node.op_type for node in part.get_nodes())
+    return found
+
+
+def computing(operators: Counter[str]) -> Counter[str]:
+    """Those operators that compute numbers of the model, not sizes and places."""
+    return Counter({name: count for name, count in operators.items() if name not in COUNTING})
+
+
+def _check_strict(session: "InferenceSession", path: Path, place: Place) -> None:
+    found = elsewhere(session, place)
+    if found is None:
+        raise UsageError(
+            "this onnxruntime cannot tell where nodes run: take release 1.24 or newer, or no strict device"
+        )
+    for provider, operators in found.items():
+        numbers = computing(operators)
+        if numbers:
+            named = ", ".join(f"{name} {count}" for name, count in numbers.most_common())
+            raise UsageError(
+                f"{provider} instead of {place.device} would run nodes of {path}: {named}; "
+                "take another bundle, or no strict device"
+            )
+
+
+def _options(threads: int) -> "SessionOptions":
+    options = load_onnxruntime().SessionOptions()
     options.intra_op_num_threads = threads
     options.inter_op_num_threads = 1
     options.log_severity_level = 4  # errors come as exceptions too
     options.enable_mem_pattern = False  # shapes change with every step
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")  # spinning starves a busy machine
-    try:
-        session = onnxruntime.InferenceSession(path, options, providers=[provider])
-    except Exception as error:  # onnxruntime's errors have no common class
-        release = onnxruntime.__version__
-        raise BundleError(f"{path} cannot be loaded by onnxruntime {release} ({_first_line(error)})") from None
-    if provider not in session.get_providers():  # onnxruntime falls back to the CPU
-        raise UsageError(
-            f"the device {device!r} was asked for, but onnxruntime cannot use it; is its driver installed?"
-        )
-    return session
-
-
-def _provider(device: Device, available: list[str]) -> str:
-    if device not in PROVIDERS:
-        raise UsageError(f"there is no device {device!r}; there is {', '.join(PROVIDERS)}")
-    provider = PROVIDERS[device]
-    if provider not in available:
-        raise UsageError(f"the device {device!r} needs onnxruntime's {provider}: run  pip install 'seq2edge[{device}]'")
-    return provider
+    return options
 
 
 def _first_line(error: Exception) -> str:

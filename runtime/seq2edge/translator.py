@@ -1,7 +1,7 @@
 """Translate text with a bundle: the runtime in one class; needs numpy, onnxruntime, sentencepiece and tokenizers."""
 
 import asyncio
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain, groupby
 from pathlib import Path
 from threading import Lock
@@ -10,9 +10,11 @@ from typing import Any
 
 from seq2edge.asked import Asked, asked
 from seq2edge.assembly import best_first, of_whole_text, translation_of
+from seq2edge.automatic import settled
 from seq2edge.bundle import EMBEDDED, load_bundle
 from seq2edge.cpus import allowed_cpus
 from seq2edge.decoding import Sentence, decode_sentences
+from seq2edge.devices import Place
 from seq2edge.errors import TextTooLongError, UsageError
 from seq2edge.file_translation import in_groups, translate_file
 from seq2edge.fitting import join
@@ -22,7 +24,6 @@ from seq2edge.lines import Errors
 from seq2edge.onnx_engine import OnnxEngine
 from seq2edge.parts import Part, make_parts
 from seq2edge.search import Growing, Hook, Hypothesis, prefix_block
-from seq2edge.sessions import Device
 from seq2edge.streaming import Grown, TextStream
 from seq2edge.target_reader import TargetReader
 from seq2edge.tokenizer import Tokenizer, load_tokenizer
@@ -41,6 +42,10 @@ class Translator:
     use. ``workers`` translate several batches at the same time with the same weights in memory, which makes many
     sentences fast; the threads left out are then divided among them. It may be called from many threads.
 
+    ``device`` is one of ``seq2edge.devices.DEVICES``, or ``auto`` for the fastest that works, which ``place`` then
+    names. ``provider_options`` are those of onnxruntime's provider. ``notes`` says which nodes run elsewhere than on
+    the device; with ``strict_device`` that is an error.
+
     In all methods, ``options`` are fields of ``GenerationOptions``, such as ``num_beams=1`` or ``length_penalty=0.6``,
     and of ``TextOptions``, such as ``long="error"``; what is left out is as the bundle says. A ``hook`` is called at
     each step with the numbers of the texts, the tokens so far and the scores of the next, and gives the scores back.
@@ -52,9 +57,11 @@ class Translator:
         self,
         bundle: Path | str | None = None,
         *,
-        device: Device = "cpu",
+        device: str = "cpu",
         threads: int | None = None,
         workers: int = 1,
+        provider_options: Mapping[str, str] | None = None,
+        strict_device: bool = False,
     ) -> None:
         for name, value in {"threads": threads, "workers": workers}.items():
             if value is not None and value < 1:
@@ -66,7 +73,9 @@ class Translator:
         files = {name: self.bundle.folder / name for name in self.manifest.files}
         tokenizer = load_tokenizer(self.manifest.tokenizer, self.manifest.tokens, files)
         self.tokenizer = tokenizer.tagged(default_tags(self.manifest.languages))
-        self.engine = OnnxEngine(self.bundle, threads=self.threads, device=device)
+        wanted = Place(device=device, options=dict(provider_options or {}), strict=strict_device)
+        self.place = settled(wanted, self.manifest)
+        self.engine = OnnxEngine(self.bundle, threads=self.threads, place=self.place)
         self._workers = Workers(workers)
         self._lock = Lock()
         self._loaded_reader: TargetReader | None = None
@@ -80,6 +89,11 @@ class Translator:
     def close(self) -> None:
         """Let the workers go when they have finished what was begun; later calls are refused."""
         self._workers.close()
+
+    @property
+    def notes(self) -> list[str]:
+        """What to know of the device: the nodes of the model that run elsewhere."""
+        return self.engine.notes
 
     def translate(
         self, texts: Sequence[str], *, prefixes: Sequence[str] | None = None, hook: Hook | None = None, **options: Any

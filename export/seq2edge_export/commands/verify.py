@@ -4,16 +4,30 @@ from pathlib import Path
 
 import click
 
+from seq2edge.device_options import device_options
+
 
 @click.command()
 @click.argument("bundle", type=click.Path(path_type=Path))
 @click.option("--against", type=click.Path(path_type=Path), required=True, help="The checkpoint it was exported from.")
 @click.option("--input", "source", type=click.Path(path_type=Path), help="Sentences, one a line; else a built-in set.")
 @click.option("--reference", type=click.Path(path_type=Path), help="Their translations, for BLEU and chrF.")
+@device_options()
 @click.option("--json", "as_json", is_flag=True, help="Print the verdict as JSON.")
-def command(bundle: Path, against: Path, source: Path | None, reference: Path | None, as_json: bool) -> None:
+def command(
+    bundle: Path,
+    against: Path,
+    source: Path | None,
+    reference: Path | None,
+    device: str,
+    provider_options: tuple[str, ...],
+    strict_device: bool,
+    as_json: bool,
+) -> None:
     """Compare BUNDLE with the PyTorch model it came from; exit code 1 if it says something else."""
+    from seq2edge.automatic import settled
     from seq2edge.bundle import load_bundle
+    from seq2edge.devices import Place, parse_options
     from seq2edge.errors import ParityError
     from seq2edge.progress import stages
     from seq2edge_export.families import load_checkpoint
@@ -24,12 +38,14 @@ def command(bundle: Path, against: Path, source: Path | None, reference: Path | 
 
     texts, references = read_texts(source, reference)
     loaded = load_bundle(bundle)
+    wanted = Place(device=device, options=parse_options(provider_options), strict=strict_device)
+    place = settled(wanted, loaded.manifest)
     with stages() as say:
         say("reading the checkpoint")
         original = load_checkpoint(against).original()
         say("comparing")
         with resting(original.graphs) as rest:
-            verdict = verify(loaded, original, texts=texts, references=references, rest=rest)
+            verdict = verify(loaded, original, texts=texts, references=references, place=place, rest=rest)
     click.echo(to_json(verdict) if as_json else as_table(verdict))
     if not verdict.passed:
         raise ParityError(str(verdict))

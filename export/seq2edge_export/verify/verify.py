@@ -5,7 +5,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from seq2edge.bundle import Bundle
+from seq2edge.devices import Place
 from seq2edge.parity import LIMITS, Limits, Parity, shortcomings
+from seq2edge.sessions import HERE
 from seq2edge_export.original import Original
 from seq2edge_export.torch_engine import TorchEngine
 from seq2edge_export.verify.kinship import check_kinship, differing_settings
@@ -41,11 +43,12 @@ def verify(
     *,
     texts: Sequence[str] | None = None,
     references: Sequence[str] | None = None,
+    place: Place = HERE,
     rest: Callable[[], None] = lambda: None,
 ) -> Verdict:
     """Compare a bundle with its original and judge it by the limits of its precision.
 
-    ``rest`` is called whenever the original is not needed for a while.
+    ``place`` is where the bundle computes. ``rest`` is called whenever the original is not needed for a while.
     """
     check_kinship(bundle, original)
     tokenizer = original.tokenizer()
@@ -57,7 +60,8 @@ def verify(
         yield TorchEngine(original.graphs, pad=original.tokens.pad)
         rest()
 
-    parity, findings = measure(Comparison(ours=bundle, theirs=awake, tokenizer=tokenizer, task=task), references)
+    comparison = Comparison(ours=bundle, theirs=awake, tokenizer=tokenizer, task=task, place=place)
+    parity, findings = measure(comparison, references)
     limits = LIMITS[bundle.manifest.precision]
     failures = [*differing_settings(bundle, original), *shortcomings(parity, limits)]
     parting = _locate(bundle, original, task, findings, limits) if failures else None

@@ -12,10 +12,12 @@ from numpy.typing import NDArray
 
 from seq2edge import names
 from seq2edge.bundle import Bundle
+from seq2edge.devices import Place
 from seq2edge.encoding import pad_sources
 from seq2edge.onnx_engine import OnnxEngine
 from seq2edge.parity import Parity, Quality
 from seq2edge.search import Hypothesis, Scores
+from seq2edge.sessions import HERE
 from seq2edge.tokenizer import Tokenizer
 from seq2edge_graphs.compare.difference import LogitDifference
 from seq2edge_graphs.compare.hear import BATCH_SIZES, BEAMS, WAYS, OpenEngine, Task, hear, hear_forced
@@ -55,6 +57,7 @@ class Comparison:
     theirs: Callable[[], AbstractContextManager[OpenEngine]]
     tokenizer: Tokenizer
     task: Task
+    place: Place = HERE  # where the bundle computes
 
     def original_greedy(self) -> list[list[int]]:
         """What the original says, which both are then forced to say."""
@@ -68,7 +71,7 @@ class Comparison:
             file = Path(folder) / "heard"
             with self.theirs() as original:
                 hear_forced(original, self.task, targets, file, (batch_size,))
-            with opened(self.ours) as bundle:
+            with opened(self.ours, self.place) as bundle:
                 compare_forced(bundle, self.task, targets, file, forced, (batch_size,))
         return forced
 
@@ -76,15 +79,15 @@ class Comparison:
         """The best hypothesis of each sentence, the bundle's and the original's."""
         with self.theirs() as original:
             theirs = self.task.outputs(original, num_beams, batch_size)
-        with opened(self.ours) as bundle:
+        with opened(self.ours, self.place) as bundle:
             ours = self.task.outputs(bundle, num_beams, batch_size)
         return list(zip(ours, theirs, strict=True))
 
 
 @contextmanager
-def opened(bundle: Bundle) -> Iterator[OnnxEngine]:
+def opened(bundle: Bundle, place: Place) -> Iterator[OnnxEngine]:
     """The engine of a bundle; with one thread it gives the same figures on every run."""
-    yield OnnxEngine(bundle, threads=1)
+    yield OnnxEngine(bundle, threads=1, place=place)
 
 
 def compare_forced(
@@ -127,7 +130,7 @@ def compare(comparison: Comparison) -> Findings:
         with TemporaryDirectory(prefix="seq2edge-") as folder:
             with comparison.theirs() as original:
                 heard = hear(original, task, Path(folder) / "heard")
-            with opened(comparison.ours) as bundle:
+            with opened(comparison.ours, comparison.place) as bundle:
                 compare_forced(bundle, task, heard.targets, heard.file, findings.forced, first=first)
                 for way, theirs in heard.outputs.items() if findings.are_numbers else ():
                     findings.outputs[way] += zip(task.outputs(bundle, *way), theirs, strict=True)
@@ -144,7 +147,7 @@ def measure(comparison: Comparison, references: Sequence[str] | None = None) -> 
         sentences=len(comparison.task.sources),
         steps=logits.steps,
         batch_sizes=BATCH_SIZES,
-        device="cpu",
+        device=comparison.place.device,
         cross_difference=rounded(findings.forced.cross),
         logit_difference=rounded(logits.largest),
         top1_agreement=logits.same_top / logits.steps,

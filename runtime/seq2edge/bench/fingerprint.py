@@ -17,7 +17,11 @@ FLAGS = (
     *("avx", "avx2", "fma", "f16c", "avx_vnni", "avx512f", "avx512bw", "avx512_vnni", "avx512_bf16", "avx512_fp16"),
     *("amx_tile", "amx_int8", "amx_bf16", "asimd", "asimddp", "asimdhp", "i8mm", "bf16", "sve"),
 )
-PACKAGES = ("onnxruntime", "numpy", "torch", "transformers", "ctranslate2", "sacrebleu")
+PACKAGES = (
+    *("onnxruntime", "onnxruntime-gpu", "onnxruntime-openvino", "onnxruntime-webgpu", "onnxruntime-directml"),
+    *("onnxruntime-ep-openvino", "onnxruntime-ep-webgpu"),
+    *("numpy", "torch", "transformers", "ctranslate2", "sacrebleu"),
+)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,13 +2,14 @@
 
 import importlib
 from collections.abc import Sequence
-from dataclasses import dataclass
-from importlib.metadata import version
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from seq2edge.bench.system import OURS, PEERS_MODULE, SystemPlan
 from seq2edge.bundle import EMBEDDED, Bundle, load_bundle
+from seq2edge.devices import Place
 from seq2edge.errors import UsageError
+from seq2edge.providers import runtime_release
 
 # The precision that a peer is asked for beside a bundle's; where it has only one, that is taken.
 PEER_PRECISION = {"fp32": "fp32", "fp16": "fp32", "int8": "int8", "int4": "int8", "mixed": "int8"}
@@ -41,7 +42,7 @@ def plan_bundles(bundles: Sequence[Bundle]) -> list[SystemPlan]:
             path=str(bundle.folder),
             precision=bundle.manifest.precision,
             size=bundle.size,
-            tool=f"onnxruntime {version('onnxruntime')}",
+            tool=runtime_release(),
         )
         for name, bundle in zip(_names(bundles), bundles, strict=True)
     ]
@@ -56,6 +57,19 @@ def plan_peers(peers: Peers, bundles: Sequence[Bundle], folder: Path) -> list[Sy
         peers, bundles, precisions, folder
     )
     return found
+
+
+def on_devices(plans: Sequence[SystemPlan], places: Sequence[Place], threads: int) -> list[SystemPlan]:
+    """Every system on every device, the first device first; the name says where, if there are several."""
+    return [
+        replace(plan, name=name_on(plan, place, places), place=place, threads=threads)
+        for place in places
+        for plan in plans
+    ]
+
+
+def name_on(plan: SystemPlan, place: Place, places: Sequence[Place]) -> str:
+    return plan.name if len(places) == 1 else f"{plan.name}, {place.device}"
 
 
 def rivals_of(plan: SystemPlan, plans: Sequence[SystemPlan]) -> dict[str, SystemPlan]:

@@ -1,15 +1,14 @@
 """The whole benchmark: every system under every setting; needs numpy and onnxruntime."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import product
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
 from seq2edge.bench.alone import Alone, measure_alone
 from seq2edge.bench.fingerprint import load_average, take_fingerprint
-from seq2edge.bench.plan import Peers, load_bundles, plan_bundles, plan_peers, rivals_of
+from seq2edge.bench.plan import Peers, load_bundles, name_on, on_devices, plan_bundles, plan_peers, rivals_of
 from seq2edge.bench.quality import bleu, check_sacrebleu
 from seq2edge.bench.record import FORMAT_VERSION, Beside, Measurement, Report, Setting
 from seq2edge.bench.rounds import Timing, alternate
@@ -17,6 +16,7 @@ from seq2edge.bench.statistics import latency_of, ratio_of
 from seq2edge.bench.system import System, SystemPlan, open_system
 from seq2edge.bench.work import Given, Texts, Work, search_options, token_count
 from seq2edge.bundle import Bundle
+from seq2edge.devices import AUTO, Place, device_named
 from seq2edge.errors import UsageError
 from seq2edge.generation import GenerationOptions
 from seq2edge.languages import default_tags
@@ -30,7 +30,7 @@ class Wanted:
     """What to measure: all combinations."""
 
     bundles: tuple[Path, ...] = ()  # none: the embedded one
-    devices: tuple[str, ...] = ("cpu",)
+    places: tuple[Place, ...] = (Place(),)
     threads: tuple[int, ...] = (1,)
     batch_sizes: tuple[int, ...] = (1,)
     num_beams: tuple[int, ...] = (1,)
@@ -41,15 +41,14 @@ class Wanted:
     peers: Peers = field(default_factory=Peers)
 
     def __post_init__(self) -> None:
-        if self.peers.names and set(self.devices) != {"cpu"}:
+        for place in self.places:
+            if place.device == AUTO:
+                raise UsageError("devices are measured by name: give --device for each, as auto is one of them")
+            device_named(place.device)
+        if self.peers.names and self.places != (Place(),):
             raise UsageError("peers are measured on the CPU: leave out --device, or --against")
         if self.texts.references is not None:
             check_sacrebleu()
-
-    @property
-    def places(self) -> list[tuple[Any, int]]:
-        """Device and threads: what systems are opened for."""
-        return list(product(dict.fromkeys(self.devices), dict.fromkeys(self.threads)))
 
     @property
     def searches(self) -> list[tuple[int, int]]:
@@ -57,7 +56,8 @@ class Wanted:
 
     def ticks(self, systems: int) -> int:
         """How often a run says that something is done."""
-        return len(self.places) * len(self.searches) * systems * (1 + self.rounds + self.memory)
+        turns = len(self.places) * len(set(self.threads)) * len(self.searches)
+        return turns * systems * (1 + self.rounds + self.memory)
 
 
 @dataclass(frozen=True)
@@ -82,11 +82,15 @@ def run(wanted: Wanted, *, begin: Callable[[int], Tick] = lambda _: lambda _: No
     models = [_model(bundle, wanted) for bundle in bundles]
     with TemporaryDirectory() as folder:
         plans = [*plan_bundles(bundles), *plan_peers(wanted.peers, bundles, Path(folder))]
-        known = dict(zip((plan.name for plan in plans), models + models[:1] * (len(plans) - len(models)), strict=True))
+        all_models = models + models[:1] * (len(plans) - len(models))
+        known = {
+            name_on(plan, place, wanted.places): model
+            for place in wanted.places
+            for plan, model in zip(plans, all_models, strict=True)
+        }
         tick, measurements = begin(wanted.ticks(len(plans))), []
-        for device, threads in wanted.places:
-            here = [replace(plan, device=device, threads=threads) for plan in plans]
-            measurements += _measure_place(here, known, wanted, tick)
+        for threads in dict.fromkeys(wanted.threads):
+            measurements += _measure_with(on_devices(plans, wanted.places, threads), known, wanted, tick)
     return Report(
         format_version=FORMAT_VERSION,
         machine=machine,
@@ -103,7 +107,7 @@ def _model(bundle: Bundle, wanted: Wanted) -> Model:
     return Model(bundle, tokenizer, work)
 
 
-def _measure_place(
+def _measure_with(
     plans: list[SystemPlan], models: Mapping[str, Model], wanted: Wanted, tick: Tick
 ) -> list[Measurement]:
     found: list[Measurement] = []
@@ -131,12 +135,13 @@ def _measure_setting(
     options = {name: models[name].options(num_beams, wanted.new_tokens) for name in systems}
     work = {name: models[name].work for name in systems}
     measured_alone = plans if wanted.memory else []
+    devices = " and ".join(place.device for place in wanted.places)
     alone = {one.name: _alone(one, work[one.name], options[one.name], batch_size, tick) for one in measured_alone}
     timings = alternate(systems, work, options, batch_size=batch_size, rounds=wanted.rounds, tick=tick)
     return [
         _measurement(
             plan,
-            Setting(device=plan.device, threads=plan.threads, batch_size=batch_size, num_beams=num_beams),
+            Setting(device=devices, threads=plan.threads, batch_size=batch_size, num_beams=num_beams),
             models[plan.name],
             timings[plan.name],
             alone.get(plan.name),

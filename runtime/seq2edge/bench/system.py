@@ -2,7 +2,7 @@
 
 import importlib
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
@@ -10,9 +10,9 @@ from seq2edge.bench.memory import peak_memory
 from seq2edge.bench.work import NO_LIMIT, Sources
 from seq2edge.bundle import load_bundle
 from seq2edge.decoding import decode
+from seq2edge.devices import Place
 from seq2edge.generation import GenerationOptions
 from seq2edge.onnx_engine import OnnxEngine
-from seq2edge.sessions import Device
 
 OURS = "seq2edge"
 PEERS = ("torch", "ctranslate2", "optimum")
@@ -50,7 +50,7 @@ class SystemPlan:
     precision: str
     size: int  # bytes on disk
     tool: str  # what runs it, with its version
-    device: Device = "cpu"
+    place: Place = field(default_factory=Place)
     threads: int = 1
 
 
@@ -65,7 +65,7 @@ class BundleSystem:
     """A bundle in onnxruntime, with the search of the runtime."""
 
     def __init__(self, plan: SystemPlan) -> None:
-        self.engine = OnnxEngine(load_bundle(Path(plan.path)), threads=plan.threads, device=plan.device)
+        self.engine = OnnxEngine(load_bundle(Path(plan.path)), threads=plan.threads, place=plan.place)
 
     def translate(self, sources: Sources, options: GenerationOptions) -> Answer:
         started = time.perf_counter()

@@ -6,6 +6,8 @@ from typing import Any
 
 import click
 
+from seq2edge.device_options import device_options
+
 COUNT = click.IntRange(min=1)
 FILE = click.Path(path_type=Path)
 ENVIRONMENT = ".venv-optimum/bin/python"  # made by  make optimum
@@ -16,7 +18,7 @@ ENVIRONMENT = ".venv-optimum/bin/python"  # made by  make optimum
 @click.option("-i", "--input", "source", type=FILE, help="Sentences, one a line; left out, some built-in ones.")
 @click.option("-r", "--reference", type=FILE, help="Their translations, one a line; adds BLEU.")
 @click.option("--lines", type=COUNT, help="Take only so many lines of the input.")
-@click.option("--device", "devices", multiple=True, default=("cpu",), show_default=True, help="Where to compute.")
+@device_options(several=True)
 @click.option("--threads", type=COUNT, multiple=True, default=(1,), show_default=True, help="CPU threads.")
 @click.option("--batch-size", "batch_sizes", type=COUNT, multiple=True, default=(1,), show_default=True)
 @click.option("--num-beams", type=COUNT, multiple=True, default=(1,), show_default=True, help="1 is greedy search.")
@@ -46,6 +48,9 @@ def command(
     source: Path | None,
     reference: Path | None,
     lines: int | None,
+    devices: tuple[str, ...],
+    provider_options: tuple[str, ...],
+    strict_device: bool,
     against: tuple[str, ...],
     checkpoint: Path | None,
     optimum_python: Path,
@@ -66,6 +71,8 @@ def command(
     from seq2edge.bench.run import Wanted, run
     from seq2edge.bench.table import describe
     from seq2edge.bench.work import Texts
+    from seq2edge.devices import Place, parse_options
+    from seq2edge.errors import UsageError
     from seq2edge.progress import steps
 
     if compare is not None:
@@ -75,10 +82,14 @@ def command(
         check_plot(plot)
     if json_file is not None:
         check_writable(json_file)
+    options = parse_options(provider_options)
+    if options and len(set(devices)) > 1:
+        raise UsageError("--provider-option is for one device: name only one with --device")
+    places = tuple(Place(device=name, options=options, strict=strict_device) for name in dict.fromkeys(devices))
     texts = Texts(_read(source, lines), _read(reference, lines))
     peers = Peers(names=tuple(dict.fromkeys(against)), checkpoint=checkpoint, optimum_python=optimum_python)
     with steps() as begin:
-        report = run(Wanted(bundles=models, texts=texts, peers=peers, **settings), begin=begin)
+        report = run(Wanted(bundles=models, places=places, texts=texts, peers=peers, **settings), begin=begin)
     click.echo(describe(report))
     if json_file is not None:
         write_report(report, json_file)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from seq2edge.command_options import Names
+from seq2edge.device_options import device_options, tell_device
 
 if TYPE_CHECKING:
     from seq2edge.translation import Score
@@ -25,7 +26,7 @@ PAIRS_AT_ONCE = 1024
 @click.option("--source-lang", default="", help="Language of the sources, for a model for many languages.")
 @click.option("--target-lang", default="", help="Language of the targets, for a model for many languages.")
 @click.option("--errors", type=Names(("strict", "replace")), default="strict", help="Input that is not UTF-8.")
-@click.option("--device", default="cpu", show_default=True, help="Where to compute: cpu or cuda.")
+@device_options()
 @click.option("--threads", type=click.IntRange(min=1), help="CPU threads of a worker.")
 @click.option("--workers", type=click.IntRange(min=1), help="Batches to score at the same time.")
 def command(
@@ -36,12 +37,15 @@ def command(
     source_lang: str,
     target_lang: str,
     errors: Any,
-    device: Any,
+    device: str,
+    provider_options: tuple[str, ...],
+    strict_device: bool,
     threads: int | None,
     workers: int | None,
 ) -> None:
     """Give the log-probability of each translation in lines of  source<TAB>target  in UTF-8."""
     from seq2edge.cpus import share_cpus
+    from seq2edge.devices import parse_options
     from seq2edge.file_translation import in_groups
     from seq2edge.lines import check_apart, named_file, read_lines, written_lines
     from seq2edge.translator import Translator
@@ -50,7 +54,15 @@ def command(
     source = named_file(source)
     check_apart(source, target)
     groups = in_groups(read_lines(source, errors=errors), PAIRS_AT_ONCE)
-    translator = Translator(model, device=device, threads=threads, workers=workers)
+    translator = Translator(
+        model,
+        device=device,
+        threads=threads,
+        workers=workers,
+        provider_options=parse_options(provider_options),
+        strict_device=strict_device,
+    )
+    tell_device(device, translator)
     with translator, written_lines(target) as write:
         for one in _scores(translator, groups, {"source_lang": source_lang, "target_lang": target_lang}):
             write(f"{one.score:.4f}" if form == "text" else json.dumps(asdict(one)))

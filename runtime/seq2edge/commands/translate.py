@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from seq2edge.command_options import Names, grouped_help, options_of, take_given
+from seq2edge.device_options import device_options, tell_device
 from seq2edge.generation import GenerationOptions
 from seq2edge.text_options import TextOptions
 
@@ -50,7 +51,7 @@ class Task:
 @click.option("--show-attention", "picture", type=click.Path(path_type=Path), help="Draw it (.png, .svg or .pdf).")
 @click.option("--prefix", default="", help="What every translation has to begin with.")
 @click.option("--errors", type=Names(("strict", "replace")), default="strict", help="Input that is not UTF-8.")
-@click.option("--device", default="cpu", show_default=True, help="Where to compute: cpu or cuda.")
+@device_options()
 @click.option("--threads", type=click.IntRange(min=1), help="CPU threads of a worker.")
 @click.option("--workers", type=click.IntRange(min=1), help="Batches to translate at the same time.")
 @click.option("--stats", is_flag=True, help="Say at the end how much was done in what time.")
@@ -58,7 +59,9 @@ class Task:
 @options_of(GenerationOptions, unset=True)
 def command(
     model: Path | None,
-    device: Any,
+    device: str,
+    provider_options: tuple[str, ...],
+    strict_device: bool,
     threads: int | None,
     workers: int | None,
     n_best: int | None,
@@ -71,6 +74,7 @@ def command(
     CPUs that the process may use are threads for a few texts, and workers for a file or a pipe.
     """
     from seq2edge.cpus import share_cpus
+    from seq2edge.devices import parse_options
     from seq2edge.lines import named_file
     from seq2edge.translator import Translator
 
@@ -84,7 +88,15 @@ def command(
     _check(task)
     started = time.perf_counter()
     workers, threads = share_cpus(workers, threads, many=not task.texts and not _is_interactive(task))
-    with Translator(model, device=device, threads=threads, workers=workers) as translator:
+    with Translator(
+        model,
+        device=device,
+        threads=threads,
+        workers=workers,
+        provider_options=parse_options(provider_options),
+        strict_device=strict_device,
+    ) as translator:
+        tell_device(device, translator)
         if n_best is not None:
             options |= _n_best(n_best, translator, options)
         _warn_of_idle_options(translator, options)

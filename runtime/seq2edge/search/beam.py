@@ -9,6 +9,7 @@ import numpy as np
 
 from seq2edge.generation import GenerationOptions
 from seq2edge.search.beams import Beams, Candidates, best_candidates, first_beams
+from seq2edge.search.choose import choice_of
 from seq2edge.search.ends import is_end
 from seq2edge.search.forbidden import check_allowed
 from seq2edge.search.hypothesis import UNREACHED, Hypothesis, Pools, length_normaliser
@@ -48,10 +49,15 @@ def beam_steps(
     """The same step by step: what ends goes into the pools, what goes on is given."""
     processors, summing = Processors(options, prefixes.shape[1], hook, numbers), as_summing(step)
     noise = noise_for(options, len(prefixes), numbers, parts) if options.do_sample else None
+    choice = None if noise else choice_of(step, processors)
     beams = first_beams(prefixes, options.num_beams)
     tokens, rows = prefixes[:, None, :], beams.sentences[:, None]  # (B, 1, T), (B, 1): all beams are equal
     while len(beams.sentences):
-        best = _best_tokens(step(tokens, rows), summing, beams, processors, noise, options)  # (B, 1 or K, C) each
+        chosen = choice.best(tokens, rows, _candidate_count(options), beams.length) if choice else None
+        if chosen is not None:
+            best = *chosen, chosen[1]  # (B, 1 or K, C) each
+        else:
+            best = _best_tokens(step(tokens, rows), summing, beams, processors, noise, options)  # (B, 1 or K, C) each
         candidates = best_candidates(beams, *best, count=_candidate_count(options))  # (B, C)
         _check_possible(candidates, pools)
         ended = _ended(candidates, options)  # (B, C)

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from seq2edge.generation import GenerationOptions
+from seq2edge.search.choose import choice_of
 from seq2edge.search.ends import is_end
 from seq2edge.search.forbidden import check_allowed
 from seq2edge.search.hypothesis import Hypothesis
@@ -37,11 +38,17 @@ def greedy_steps(
 ) -> Iterator[Made]:
     """The same, token by token as they are made; a sentence leaves the batch when it has ended."""
     processors, summing = Processors(options, prefixes.shape[1], hook, numbers), as_summing(step)
+    choice = choice_of(step, processors)
     sentences = np.arange(len(prefixes), dtype=np.int64)  # (B,): those that go on
     rows, tokens, sequences = sentences, prefixes, prefixes  # (B,), (B, T), (B, length)
-    for _ in range(prefixes.shape[1], options.longest(prefixes.shape[1])):
-        logits = step(tokens[:, None], rows[:, None])[:, 0]  # (B, V)
-        chosen, log_probabilities = _likeliest(logits, sentences, sequences, processors, summing)  # (B,) each
+    for length in range(prefixes.shape[1], options.longest(prefixes.shape[1])):
+        best = choice.best(tokens[:, None], rows[:, None], 1, length) if choice else None
+        if best is not None:
+            chosen, log_probabilities = best[0][:, 0, 0], best[1][:, 0, 0]  # (B,) each
+            check_allowed(log_probabilities)
+        else:
+            logits = step(tokens[:, None], rows[:, None])[:, 0]  # (B, V)
+            chosen, log_probabilities = _likeliest(logits, sentences, sequences, processors, summing)  # (B,) each
         ended = is_end(chosen, options.eos_ids)
         yield Made(sentences, chosen, log_probabilities, ended)
         tokens = chosen[:, None]

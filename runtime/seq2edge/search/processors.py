@@ -24,6 +24,7 @@ class Rule(NamedTuple):
     process: Processor
     lengths: range | None = None  # tokens of a sequence so far; none: all
     forbids: bool = False  # it does nothing else, so it says the same of logits as of log-probabilities
+    tokens: tuple[int, ...] | None = None  # what it forbids, if that is the same for all sequences
 
     def at(self, length: int) -> bool:
         return self.lengths is None or length in self.lengths
@@ -61,6 +62,13 @@ class Processors:
         """Whether all that applies to sequences of this length is to forbid tokens."""
         return not (self.hook or self.filters) and all(rule.forbids for rule in self.rules if rule.at(length))
 
+    def forbidden(self, length: int) -> tuple[int, ...] | None:
+        """The tokens that no sequence of this length may have next; None where that is not all that applies."""
+        rules = [rule for rule in self.rules if rule.at(length)]
+        if self.hook or self.filters or any(rule.tokens is None for rule in rules):
+            return None
+        return tuple(dict.fromkeys(token for rule in rules for token in rule.tokens or ()))
+
     def __call__(self, sentences: Ids, tokens: Ids, scores: Scores) -> Scores:  # (R,), (R, T), (R, V) -> (R, V)
         for rule in self.rules:
             if rule.at(tokens.shape[1]):
@@ -82,16 +90,20 @@ def _rules(options: GenerationOptions, prefix_length: int) -> list[Rule]:
         rules.append(Rule(no_repeat_ngram(options.no_repeat_ngram_size), forbids=True))
     words = [word for word in options.bad_words_ids or () if len(word) > 1 or word[0] not in options.eos_ids]
     if words:
-        rules.append(Rule(no_bad_words(words), forbids=True))
+        single = tuple(word[0] for word in words) if all(len(word) == 1 for word in words) else None
+        rules.append(Rule(no_bad_words(words), forbids=True, tokens=single))
     if shortest > prefix_length:
-        rules.append(Rule(no_end_before(shortest, options.eos_ids), range(shortest), forbids=True))
+        rules.append(
+            Rule(no_end_before(shortest, options.eos_ids), range(shortest), forbids=True, tokens=options.eos_ids)
+        )
     if options.forced_bos_token_id is not None:
         rules.append(Rule(force_at(1, (options.forced_bos_token_id,)), range(1, 2)))
     if options.forced_eos_token_id is not None:
         forced = as_ids(options.forced_eos_token_id)
         rules.append(Rule(force_at(longest - 1, forced), range(longest - 1, longest)))
     if options.suppress_tokens:
-        rules.append(Rule(suppress(options.suppress_tokens), forbids=True))
+        suppressed = tuple(options.suppress_tokens)
+        rules.append(Rule(suppress(suppressed), forbids=True, tokens=suppressed))
     return rules
 
 

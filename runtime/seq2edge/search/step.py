@@ -34,6 +34,18 @@ class SummingStep(Protocol):
     def log_totals(self) -> Scores: ...  # (B * K,): log(sum(exp(logits - largest))) of each row of the last call
 
 
+@runtime_checkable
+class ChoosingStep(Protocol):
+    """A step that can say itself which tokens are best: its scores are on a device, and only these leave it."""
+
+    @property
+    def vocabulary(self) -> int: ...
+
+    def best(self, tokens: Ids, rows: Ids, count: int) -> tuple[Ids, Scores]:  # (B, K, T), (B, K) -> (B, K, count) each
+        """The best next tokens of each row and their log-probabilities, best first; of equal ones the lowest first."""
+        ...
+
+
 class Hook(Protocol):
     """A caller's own look at the scores, or change of them: which sentence each row is, its tokens, prefix included."""
 

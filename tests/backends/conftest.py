@@ -1,0 +1,69 @@
+"""Bundles for devices that only environments of their own have: each test names the device that it needs.
+
+``make test-backends`` sets the environments up, makes the bundles and runs each file where it belongs.
+"""
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+MADE = ROOT / "build" / "backends"
+CHECKPOINT = ROOT / "models" / "en-de"
+Command = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@dataclass(frozen=True)
+class Bundles:
+    """The embedded checkpoint in forms that other devices run, and as it is embedded."""
+
+    fp32: Path = MADE / "en-de-fp32"
+    fp16: Path = MADE / "en-de-fp16"
+    int8: Path = MADE / "en-de-int8"
+    tiny: Path = MADE / "tiny"
+
+
+@pytest.fixture(scope="session")
+def bundles() -> Bundles:
+    assert MADE.is_dir(), "make test-backends makes the bundles"
+    return Bundles()
+
+
+@pytest.fixture(scope="session")
+def command() -> Command:
+    """Run seq2edge in this environment."""
+
+    def run(*arguments: object, **environment: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-m", "seq2edge", *map(str, arguments)],
+            capture_output=True,
+            text=True,
+            encoding="utf-8",
+            check=False,
+            env={**os.environ, **environment},
+        )
+
+    return run
+
+
+@pytest.fixture
+def lines(tmp_path: Path) -> Callable[..., Path]:
+    """Write sentences to a file."""
+
+    def write(*texts: str) -> Path:
+        (tmp_path / "lines.en").write_text("".join(f"{text}\n" for text in texts), encoding="utf-8")
+        return tmp_path / "lines.en"
+
+    return write
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    here = Path(__file__).parent
+    for item in items:
+        if here in item.path.parents:
+            item.add_marker(pytest.mark.backends)

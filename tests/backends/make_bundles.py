@@ -1,0 +1,27 @@
+"""Write the bundles that the tests of other devices run: the embedded checkpoint, and a tiny one."""
+
+import shutil
+import sys
+from pathlib import Path
+
+from tiny_checkpoint import write_checkpoint
+
+from seq2edge_export.export import export_bundle
+from seq2edge_graphs.quantize.bundle import quantize_bundle
+from seq2edge_graphs.quantize.wish import Wish
+
+
+def main(folder: Path, checkpoint: Path) -> None:
+    """Nothing is compared here: that is for the tests to do."""
+    folder.mkdir(parents=True, exist_ok=True)
+    whole = folder / "en-de-fp32"
+    export_bundle(checkpoint, whole, dialect="portable", compare=False, force=True)
+    quantize_bundle(whole, folder / "en-de-fp16", Wish(precision="fp16"), compare=False, force=True)
+    quantize_bundle(whole, folder / "en-de-int8", Wish(precision="int8"), compare=False, force=True)
+    shutil.rmtree(folder / "tiny-checkpoint", ignore_errors=True)
+    tiny = write_checkpoint(folder / "tiny-checkpoint")
+    export_bundle(tiny, folder / "tiny", dialect="portable", compare=False, force=True)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), Path(sys.argv[2]))

@@ -1,0 +1,32 @@
+"""The CPU with the graphs that other devices run: the same path, with its memory as the device's."""
+
+import json
+
+import numpy as np
+import pytest
+
+from seq2edge import Translator
+from seq2edge.bundle import load_bundle
+from seq2edge.onnx_engine import OnnxEngine
+
+TEXTS = ["Good morning.", "Where is the nearest train station?", "She asked whether the meeting could be moved."]
+
+
+@pytest.mark.parametrize("precision", ["fp32", "fp16", "int8"])  # exported without a comparison
+def test_the_embedded_model_keeps_the_limits_of_its_precision(bundles, command, lines, precision: str) -> None:
+    arguments = ("--against", "models/en-de", "--input", lines(*TEXTS), "--strict-device", "--json")
+    done = command("verify", getattr(bundles, precision), *arguments)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["parity"]["device"] == "cpu"
+
+
+def test_the_fused_bundle_says_what_the_portable_one_says(bundles) -> None:
+    with Translator() as embedded, Translator(bundles.int8) as portable:
+        assert [one.text for one in embedded.translate(TEXTS)] == [one.text for one in portable.translate(TEXTS)]
+
+
+def test_states_and_cache_are_arrays_that_nobody_copies(bundles) -> None:
+
+    step = OnnxEngine(load_bundle(bundles.tiny), threads=1).start([[5, 6, 7], [8]])
+    step.best(np.full((2, 1, 1), 2), np.arange(2)[:, None], 3)
+    assert {type(value) for value in (step.source | step.past).values()} == {np.ndarray}

@@ -1,0 +1,71 @@
+"""OpenVINO, built into its own onnxruntime: every token as PyTorch says it, in full precision and in fewer bits."""
+
+import json
+
+import pytest
+
+from seq2edge import Translator
+
+TEXTS = ["Good morning.", "Where is the nearest train station?", "I would have told you earlier if I had known."]
+
+
+def test_the_embedded_model_says_every_token_that_pytorch_says(bundles, command) -> None:
+    arguments = ("--against", "models/en-de", "--device", "openvino", "--strict-device", "--json")
+    done = command("verify", bundles.fp32, *arguments)
+    assert done.returncode == 0, done.stderr
+    parity = json.loads(done.stdout)["parity"]
+    assert (parity["device"], parity["sentences"]) == ("openvino", 20)
+    assert parity["greedy_equal"] == parity["beam_equal"] == parity["top1_agreement"] == 1
+    assert parity["logit_difference"] < 1e-4  # bfloat16 would be off by some 0.04
+
+
+@pytest.mark.parametrize("precision", ["fp16", "int8"])
+def test_fewer_bits_keep_their_limits(bundles, command, lines, precision: str) -> None:
+    arguments = ("--against", "models/en-de", "--input", lines(*TEXTS), "--device", "openvino", "--json")
+    done = command("verify", getattr(bundles, precision), *arguments)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("num_beams", [1, 4])
+def test_it_says_what_the_cpu_says(bundles, num_beams: int) -> None:
+    with Translator(bundles.fp32, device="openvino", threads=1, strict_device=True) as translator:
+        ours = translator.translate(TEXTS, num_beams=num_beams)
+        assert translator.notes == []
+    with Translator(bundles.fp32, threads=1) as translator:
+        theirs = translator.translate(TEXTS, num_beams=num_beams)
+    assert [one.tokens for one in ours] == [one.tokens for one in theirs]
+    assert [one.score for one in ours] == pytest.approx([one.score for one in theirs], abs=1e-4)
+
+
+def test_scores_of_given_translations_are_those_of_the_cpu(bundles) -> None:
+    found = []
+    for device in ("openvino", "cpu"):
+        with Translator(bundles.fp32, device=device, threads=1) as translator:
+            found.append(translator.score(TEXTS[:1], ["Guten Morgen."])[0].score)
+    assert found[0] == pytest.approx(found[1], abs=1e-4)
+
+
+def test_providers_are_measured_side_by_side(bundles, command) -> None:
+    devices = ("--device", "cpu", "--device", "openvino")
+    done = command("bench", "-m", bundles.fp32, *devices, "--rounds", 1, "--new-tokens", 4, "--no-memory")
+    assert done.returncode == 0, done.stderr
+    assert "cpu and openvino, 1 thread, batch 1, greedy" in done.stdout
+    assert "en-de-fp32, openvino" in done.stdout
+
+
+def test_a_bundle_with_fused_operators_names_the_export_that_would_run(command) -> None:
+    done = command("translate", "--device", "openvino", "No!")
+    assert done.returncode == 2
+    assert "--dialect portable --precision int8" in done.stderr
+
+
+def test_a_wrong_provider_option_is_one_sentence(bundles, command) -> None:
+    done = command("translate", "-m", bundles.fp32, "--device", "openvino", "--provider-option", "abacus=1", "No!")
+    assert done.returncode == 2
+    assert done.stderr.startswith("Error: the device 'openvino' cannot run")
+    assert done.stderr.count("\n") == 1
+
+
+def test_the_doctor_says_that_it_works(command) -> None:
+    found = {one["name"]: one for one in json.loads(command("doctor", "--json").stdout)["devices"]}
+    assert (found["openvino"]["offered"], found["openvino"]["works"]) == ("built in", True)
