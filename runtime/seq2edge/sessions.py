@@ -3,7 +3,8 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from seq2edge.errors import BundleError, MissingExtraError, UsageError
+from seq2edge.errors import BundleError, MissingExtraError, Seq2EdgeError, UsageError
+from seq2edge.memory_limit import arena
 
 Device = Literal["cpu", "cuda"]
 PROVIDERS: dict[str, str] = {"cpu": "CPUExecutionProvider", "cuda": "CUDAExecutionProvider"}
@@ -44,7 +45,10 @@ def open_session(path: Path, *, threads: int, device: Device = "cpu") -> "Infere
     options.enable_mem_pattern = False  # shapes change with every step
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")  # spinning starves a busy machine
     try:
-        session = onnxruntime.InferenceSession(path, options, providers=[provider])
+        with arena(options):
+            session = onnxruntime.InferenceSession(path, options, providers=[provider])
+    except Seq2EdgeError:
+        raise
     except Exception as error:  # onnxruntime's errors have no common class
         release = onnxruntime.__version__
         raise BundleError(f"{path} cannot be loaded by onnxruntime {release} ({_first_line(error)})") from None
