@@ -23,6 +23,7 @@ COMMANDS = {
     "translate": Entry("seq2edge.commands.translate", "Translate text with a bundle."),
     "score": Entry("seq2edge.commands.score", "Say how likely given translations are."),
     "inspect": Entry("seq2edge.commands.inspect", "Show what a bundle or an ONNX file holds and costs."),
+    "sign": Entry("seq2edge.commands.sign", "Sign a bundle, so that its users can tell whose it is."),
     "bench": Entry("seq2edge.commands.bench", "Measure bundles, also beside other tools."),
     "recipe": Entry("seq2edge_export.commands.recipe", "Draft the recipe of a PyTorch state dict, to export it."),
     "export": Entry("seq2edge_export.commands.export", "Turn a checkpoint into a bundle."),
@@ -36,6 +37,7 @@ INTERRUPTED = 130  # what a shell says of a command that Ctrl-C has ended
 # Which extra brings a package that a command may miss.
 EXTRAS = {
     "onnxruntime": "cpu",
+    "cryptography": "sign",
     "torch": "export",
     "safetensors": "export",
     "sacrebleu": "export",
@@ -95,5 +97,6 @@ def main() -> None:
 
 
 def _refuse(ctx: click.Context, error: Seq2EdgeError) -> NoReturn:
-    click.echo(f"Error: {error}", err=True)
+    text = "".join(letter if letter.isprintable() else " " for letter in str(error))  # it may come from a file
+    click.echo(f"Error: {text}", err=True)
     ctx.exit(error.exit_code)

@@ -10,7 +10,8 @@
     │   └── CannotSplitError      a text that cannot be cut small enough; also a ValueError
     ├── CheckpointError           a checkpoint that is missing, broken or not supported
     ├── BundleError               a bundle that is missing, broken or not supported
-    │   └── NotANumberError       its decoder gives scores that are not numbers
+    │   ├── NotANumberError       its decoder gives scores that are not numbers
+    │   └── SignatureError        it is not signed with the key that is required
     ├── ParityError               a bundle that does not say what the original says (exit code 1, all others 2)
     └── MissingExtraError         an optional dependency is not installed
 """
@@ -62,6 +63,10 @@ class BundleError(Seq2EdgeError):
 
 class NotANumberError(BundleError, FloatingPointError):
     """A decoder that gives scores which are not numbers."""
+
+
+class SignatureError(BundleError):
+    """A bundle that is not signed with the key that is required, or was changed since."""
 
 
 class ParityError(Seq2EdgeError):

@@ -40,6 +40,7 @@ class Translator:
     ``threads`` work on one batch together, which makes a single sentence fast; left out, all CPUs that the process may
     use. ``workers`` translate several batches at the same time with the same weights in memory, which makes many
     sentences fast; the threads left out are then divided among them. It may be called from many threads.
+    ``require_signature`` is a public key without whose owner's signature a bundle is refused (``seq2edge sign``).
 
     In all methods, ``options`` are fields of ``GenerationOptions``, such as ``num_beams=1`` or ``length_penalty=0.6``,
     and of ``TextOptions``, such as ``long="error"``; what is left out is as the bundle says. A ``hook`` is called at
@@ -55,11 +56,13 @@ class Translator:
         device: Device = "cpu",
         threads: int | None = None,
         workers: int = 1,
+        require_signature: Path | str | None = None,
     ) -> None:
         for name, value in {"threads": threads, "workers": workers}.items():
             if value is not None and value < 1:
                 raise UsageError(f"{name} is {value}, but must be at least 1")
-        self.bundle = load_bundle(Path(bundle) if bundle is not None else EMBEDDED)
+        key = None if require_signature is None else Path(require_signature)
+        self.bundle = load_bundle(Path(bundle) if bundle is not None else EMBEDDED, require_signature=key)
         self.manifest = self.bundle.manifest
         self.longest = self.manifest.max_positions
         self.threads = threads or max(1, allowed_cpus() // workers)

@@ -4,6 +4,8 @@ from pathlib import Path
 
 import click
 
+from seq2edge.command_options import signature_option
+
 
 @click.command()
 @click.argument("bundle", type=click.Path(path_type=Path))
@@ -11,7 +13,15 @@ import click
 @click.option("--input", "source", type=click.Path(path_type=Path), help="Sentences, one a line; else a built-in set.")
 @click.option("--reference", type=click.Path(path_type=Path), help="Their translations, for BLEU and chrF.")
 @click.option("--json", "as_json", is_flag=True, help="Print the verdict as JSON.")
-def command(bundle: Path, against: Path, source: Path | None, reference: Path | None, as_json: bool) -> None:
+@signature_option
+def command(
+    bundle: Path,
+    against: Path,
+    source: Path | None,
+    reference: Path | None,
+    as_json: bool,
+    require_signature: Path | None,
+) -> None:
     """Compare BUNDLE with the PyTorch model it came from; exit code 1 if it says something else."""
     from seq2edge.bundle import load_bundle
     from seq2edge.errors import ParityError
@@ -23,7 +33,7 @@ def command(bundle: Path, against: Path, source: Path | None, reference: Path | 
     from seq2edge_graphs.compare.texts import read_texts
 
     texts, references = read_texts(source, reference)
-    loaded = load_bundle(bundle)
+    loaded = load_bundle(bundle, require_signature=require_signature)
     with stages() as say:
         say("reading the checkpoint")
         original = load_checkpoint(against).original()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from seq2edge.command_options import Names
+from seq2edge.command_options import Names, signature_option
 
 if TYPE_CHECKING:
     from seq2edge.translation import Score
@@ -28,6 +28,7 @@ PAIRS_AT_ONCE = 1024
 @click.option("--device", default="cpu", show_default=True, help="Where to compute: cpu or cuda.")
 @click.option("--threads", type=click.IntRange(min=1), help="CPU threads of a worker.")
 @click.option("--workers", type=click.IntRange(min=1), help="Batches to score at the same time.")
+@signature_option
 def command(
     model: Path | None,
     source: Path | None,
@@ -39,6 +40,7 @@ def command(
     device: Any,
     threads: int | None,
     workers: int | None,
+    require_signature: Path | None,
 ) -> None:
     """Give the log-probability of each translation in lines of  source<TAB>target  in UTF-8."""
     from seq2edge.cpus import share_cpus
@@ -50,7 +52,9 @@ def command(
     source = named_file(source)
     check_apart(source, target)
     groups = in_groups(read_lines(source, errors=errors), PAIRS_AT_ONCE)
-    translator = Translator(model, device=device, threads=threads, workers=workers)
+    translator = Translator(
+        model, device=device, threads=threads, workers=workers, require_signature=require_signature
+    )
     with translator, written_lines(target) as write:
         for one in _scores(translator, groups, {"source_lang": source_lang, "target_lang": target_lang}):
             write(f"{one.score:.4f}" if form == "text" else json.dumps(asdict(one)))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from seq2edge.command_options import Names, grouped_help, options_of, take_given
+from seq2edge.command_options import Names, grouped_help, options_of, signature_option, take_given
 from seq2edge.generation import GenerationOptions
 from seq2edge.text_options import TextOptions
 
@@ -53,6 +53,7 @@ class Task:
 @click.option("--device", default="cpu", show_default=True, help="Where to compute: cpu or cuda.")
 @click.option("--threads", type=click.IntRange(min=1), help="CPU threads of a worker.")
 @click.option("--workers", type=click.IntRange(min=1), help="Batches to translate at the same time.")
+@signature_option
 @click.option("--stats", is_flag=True, help="Say at the end how much was done in what time.")
 @options_of(TextOptions, unset=True)
 @options_of(GenerationOptions, unset=True)
@@ -61,6 +62,7 @@ def command(
     device: Any,
     threads: int | None,
     workers: int | None,
+    require_signature: Path | None,
     n_best: int | None,
     stats: bool,
     **values: Any,
@@ -84,7 +86,9 @@ def command(
     _check(task)
     started = time.perf_counter()
     workers, threads = share_cpus(workers, threads, many=not task.texts and not _is_interactive(task))
-    with Translator(model, device=device, threads=threads, workers=workers) as translator:
+    with Translator(
+        model, device=device, threads=threads, workers=workers, require_signature=require_signature
+    ) as translator:
         if n_best is not None:
             options |= _n_best(n_best, translator, options)
         _warn_of_idle_options(translator, options)
