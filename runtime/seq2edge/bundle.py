@@ -154,7 +154,9 @@ def _read_manifest(raw: bytes, path: Path) -> Manifest:
         raise BundleError(f"{path} is not JSON in UTF-8 ({error})") from None
     version = content.get("format_version") if isinstance(content, dict) else None
     if version != FORMAT_VERSION:
-        raise BundleError(f"{path} has format version {short(version)}, but this seq2edge reads version {FORMAT_VERSION}")
+        raise BundleError(
+            f"{path} has format version {short(version)}, but this seq2edge reads version {FORMAT_VERSION}"
+        )
     try:
         return read_closed(Manifest, content, where="manifest", complete=True)
     except ClosedError as error:

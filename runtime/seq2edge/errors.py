@@ -16,11 +16,20 @@
     └── MissingExtraError         an optional dependency is not installed
 """
 
+import re
+
+LONGEST = 2000  # characters
+_BREAKS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]+")  # what ends a line, or steers a terminal
+
 
 class Seq2EdgeError(Exception):
-    """Root of the tree; its text is one sentence for the user."""
+    """Root of the tree; its text is one sentence for the user, in one line, whatever a file or a library has said."""
 
     exit_code = 2
+
+    def __str__(self) -> str:
+        text = _BREAKS.sub(" ", super().__str__())
+        return text if len(text) <= LONGEST else f"{text[:LONGEST]}…"
 
 
 class UsageError(Seq2EdgeError):

@@ -76,5 +76,15 @@ GRAPH = Form(
 )
 MODEL = Form(
     "model",
-    {1: INTEGER, 2: TEXT, 3: TEXT, 4: TEXT, 5: INTEGER, 6: TEXT, 7: _one(GRAPH), 8: _several(OPSET), 14: _several(ENTRY)},
+    {
+        1: INTEGER,
+        2: TEXT,
+        3: TEXT,
+        4: TEXT,
+        5: INTEGER,
+        6: TEXT,
+        7: _one(GRAPH),
+        8: _several(OPSET),
+        14: _several(ENTRY),
+    },
 )

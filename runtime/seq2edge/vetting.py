@@ -22,7 +22,7 @@ GRAPH_BYTES = 2**25  # a graph has hundreds of kilobytes; the weights are in ano
 MOST_FIELDS = 1_000_000  # some seconds of reading
 MOST_NODES = 50_000
 MOST_AXES = 8
-MOST_NUMBERS = 2**28  # that a constant shape makes
+MOST_NUMBERS = 2**22  # that a constant shape makes: a mask or a table of positions at most
 LARGEST_INTEGER = 2**31
 NEWEST_OPSET = 64  # of any set; the newest standard is 25
 SIGN = 2**63  # integers are read without one
@@ -151,7 +151,9 @@ def _check_place(constant: Constant, weights_bytes: int) -> None:
     entries = [(entry.text(1), entry.text(2)) for entry in constant.message.messages(13)]
     place = dict(entries)
     if len(entries) > len(place) or not place.keys() <= PLACE_KEYS or place.get("location") != names.WEIGHTS:
-        raise BrokenFileError(f"its constant {tensor.name!r} should be in {names.WEIGHTS}, but is said to be at {place}")
+        raise BrokenFileError(
+            f"its constant {tensor.name!r} should be in {names.WEIGHTS}, but is said to be at {place}"
+        )
     if tensor.type == "string" or any(number in constant.message.fields for number in CONTENT):
         raise BrokenFileError(f"its constant {tensor.name!r} is text, or both here and in {names.WEIGHTS}")
     length = place.get("length", str(tensor.bytes))
@@ -175,7 +177,9 @@ def _check_inline(constant: Constant) -> None:
     else:
         wanted, there = tensor.bytes, sum(message.lengths(RAW))
     if wanted != there:
-        raise BrokenFileError(f"its constant {tensor.name!r} should have {wanted:,} bytes or numbers, but has {there:,}")
+        raise BrokenFileError(
+            f"its constant {tensor.name!r} should have {wanted:,} bytes or numbers, but has {there:,}"
+        )
 
 
 def _typed_numbers(message: Message, number: int) -> int:
@@ -206,7 +210,9 @@ def _node_integers(nodes: list[Node]) -> Iterator[tuple[str, list[int]]]:
     """The integers of the constants that are nodes."""
     for node in nodes:
         if node.operator == "Constant":
-            numbers = [_signed(value) for one in node.message.messages(5) for value in one.integers(3) + one.integers(8)]
+            numbers = [
+                _signed(value) for one in node.message.messages(5) for value in one.integers(3) + one.integers(8)
+            ]
             tensors = (tensor for one in node.message.messages(5) for tensor in one.messages(5))
             yield node.message.text(2), numbers + [value for one in tensors for value in Constant.read(one).integers]
 

@@ -52,9 +52,7 @@ def command(
     source = named_file(source)
     check_apart(source, target)
     groups = in_groups(read_lines(source, errors=errors), PAIRS_AT_ONCE)
-    translator = Translator(
-        model, device=device, threads=threads, workers=workers, require_signature=require_signature
-    )
+    translator = Translator(model, device=device, threads=threads, workers=workers, require_signature=require_signature)
     with translator, written_lines(target) as write:
         for one in _scores(translator, groups, {"source_lang": source_lang, "target_lang": target_lang}):
             write(f"{one.score:.4f}" if form == "text" else json.dumps(asdict(one)))

@@ -10,7 +10,9 @@ FILE = click.Path(path_type=Path)
 @click.command()
 @click.argument("bundle", type=FILE, required=False)
 @click.option("--key", type=FILE, help="The private key to sign with.")
-@click.option("--new-key", type=FILE, metavar="FILE", help="Write a new private key to FILE, the public one to FILE.pub.")
+@click.option(
+    "--new-key", type=FILE, metavar="FILE", help="Write a new private key to FILE, the public one to FILE.pub."
+)
 def command(bundle: Path | None, key: Path | None, new_key: Path | None) -> None:
     """Sign BUNDLE with a private key, after a look at all its files.
 

@@ -7,6 +7,7 @@ from tokenizers import Encoding, Tokenizer
 
 from seq2edge.errors import DataError
 from seq2edge.tokens import SpecialTokens
+from seq2edge.vocabularies.tokenizer_json_file import check_tokenizer_json
 
 
 class TokenizerJson:
@@ -20,7 +21,10 @@ class TokenizerJson:
         self.size = max(model.get_vocab(with_added_tokens=True).values(), default=-1) + 1
 
     def encode(self, texts: list[str]) -> list[list[int]]:
-        return [encoding.ids for encoding in self.model.encode_batch(texts, add_special_tokens=False)]
+        try:
+            return [encoding.ids for encoding in self.model.encode_batch(texts, add_special_tokens=False)]
+        except Exception as error:  # the library has no type of its own for what it raises
+            raise DataError(f"the vocabulary cannot cut this text ({error})") from None
 
     def decode(self, ids: list[int]) -> str:
         return self.model.decode(ids, skip_special_tokens=True)
@@ -44,7 +48,8 @@ class TokenizerJson:
 
 
 def load_tokenizer_json(path: Path, tokens: SpecialTokens) -> TokenizerJson:
+    content = check_tokenizer_json(path)
     try:
-        return TokenizerJson(Tokenizer.from_file(str(path)), tokens)
+        return TokenizerJson(Tokenizer.from_str(content), tokens)
     except Exception as error:  # the library has no type of its own for what it raises
         raise DataError(f"{path} is not a tokenizer.json that can be read ({error})") from None
