@@ -24,6 +24,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from multiprocessing.connection import Connection
 from pathlib import Path
 from random import Random
@@ -33,6 +34,7 @@ FAILURES = ROOT / "build" / "fuzz" / "failures.txt"
 SECONDS, MEGABYTES = 2.0, 1000
 HANGS = 30  # seconds on the clock, of a machine that may be busy
 ADDRESSES = 24 * 2**30  # bytes that a worker can ask for at all: a net below what is measured
+TOLD = 500  # cases between two lines of progress
 WARM_UP = 12  # cases before those that count
 REFUSED, FINE = "refused", "answered"
 GOOD = (REFUSED, FINE)
@@ -212,6 +214,8 @@ def fuzz(shares: dict[str, int], *, first: int = 0, say: Callable[[str], None] =
             if outcome.end not in GOOD:
                 _keep(outcome)
                 say(f"{target} {outcome.number}: {outcome.end}: {outcome.detail}")
+            if sum(count.ends.values()) % TOLD == 0:
+                say(f"{target}: {sum(count.ends.values()):,} of {cases:,}")
         count.clock = time.perf_counter() - started
         say(describe(target, count))
     return counts
@@ -263,7 +267,7 @@ def main() -> None:
         return
     total = sum(targets.values())
     shares = {name: max(1, wanted.cases * share // total) for name, share in targets.items()}
-    counts = fuzz(shares, first=wanted.first, say=print)
+    counts = fuzz(shares, first=wanted.first, say=partial(print, flush=True))
     ends = sum((count.ends for count in counts.values()), Counter[str]())
     clock = sum(count.clock for count in counts.values())
     bad = sum(ends.values()) - sum(ends[end] for end in GOOD)

@@ -369,7 +369,7 @@ TARGETS: dict[str, Callable[[], Case]] = {
     "checkpoints": checkpoints,
     "parsers": parsers,
 }
-SHARES = {"graphs": 14, "files": 8, "checkpoints": 6, "manifests": 14, "tokenizers": 24, "parsers": 34}  # of 100
+SHARES = {"tokenizers": 30, "manifests": 24, "parsers": 18, "files": 10, "checkpoints": 6, "graphs": 12}  # of 100
 
 os.environ.setdefault("SEQ2EDGE_MEMORY_LIMIT", "300")  # megabytes for each graph
 __all__ = ["SHARES", "TARGETS", "varint"]

@@ -127,7 +127,7 @@ def load_bundle(folder: Path, *, check_hashes: bool = True, require_signature: P
         from seq2edge.signing import check_signature
 
         check_signature(folder, content, require_signature)
-    manifest = _read_manifest(content, folder / names.MANIFEST)
+    manifest = read_manifest(content, folder / names.MANIFEST)
     for name, entry in manifest.files.items():
         _check_file(folder / name, entry, check_hashes=check_hashes or require_signature is not None)
     vet_graphs(folder, manifest)
@@ -147,7 +147,8 @@ def _read_bytes(folder: Path) -> bytes:
     return content
 
 
-def _read_manifest(raw: bytes, path: Path) -> Manifest:
+def read_manifest(raw: bytes, path: Path) -> Manifest:
+    """The manifest in the bytes of a file; ``path`` is its name in errors."""
     try:
         content = json.loads(raw.decode())
     except (ValueError, RecursionError) as error:

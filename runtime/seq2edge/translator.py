@@ -70,7 +70,7 @@ class Translator:
         tokenizer = load_tokenizer(self.manifest.tokenizer, self.manifest.tokens, files)
         self.tokenizer = tokenizer.tagged(default_tags(self.manifest.languages))
         self.engine = OnnxEngine(self.bundle, threads=self.threads, device=device)
-        self._workers = Workers(workers)
+        self._workers = Workers(workers, threads=self.threads)
         self._lock = Lock()
         self._loaded_reader: TargetReader | None = None
 

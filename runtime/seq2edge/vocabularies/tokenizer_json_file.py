@@ -40,8 +40,10 @@ def _check(content: Any) -> None:
         raise ValueError("it describes no model")
     added = content.get("added_tokens") or []
     vocabulary = content["model"].get("vocab")
+    if not isinstance(vocabulary, dict | list):
+        raise ValueError("it has no vocabulary")
     ids = [token.get("id") for token in added if isinstance(token, dict)] if isinstance(added, list) else []
-    ids += vocabulary.values() if isinstance(vocabulary, dict) else range(len(vocabulary or ()))
+    ids += vocabulary.values() if isinstance(vocabulary, dict) else range(len(vocabulary))
     if not all(type(number) is int and 0 <= number < MOST_TOKENS for number in ids):
         raise ValueError(f"it has ids that are no whole numbers from 0 to {MOST_TOKENS - 1:,}")
     for pattern in _patterns({key: value for key, value in content.items() if key != "model"}):
