@@ -1,7 +1,9 @@
 """The ``seq2edge`` command: a table of commands, each loaded only when it is called; needs click."""
 
 import importlib
+import signal
 import sys
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import NoReturn
 
@@ -32,6 +34,9 @@ COMMANDS = {
     "train": Entry("seq2edge_export.commands.train", "Train a small translation model."),
 }
 
+OUT_OF_MEMORY = "there is not enough memory: take a smaller model or smaller batches, or fewer workers"
+NO_MEMORY = ("can't allocate memory", "bad_alloc", "can't start new thread")  # how PyTorch and Python say it
+TERMINATED = 128 + 15  # what a shell says of a command that SIGTERM has ended
 INTERRUPTED = 130  # what a shell says of a command that Ctrl-C has ended
 
 # Which extra brings a package that a command may miss.
@@ -77,6 +82,12 @@ class CommandTable(click.Group):
             raise
         except OSError as error:
             _refuse(ctx, DataError(f"{error.filename or 'a file'} cannot be used: {error.strerror or error}"))
+        except MemoryError:
+            _refuse(ctx, DataError(OUT_OF_MEMORY))
+        except RuntimeError as error:
+            if not any(words in str(error) for words in NO_MEMORY):
+                raise
+            _refuse(ctx, DataError(OUT_OF_MEMORY))
         except KeyboardInterrupt as stop:
             click.echo("\n" + "; ".join(["stopped", *map(str, stop.args)]), err=True)
             ctx.exit(INTERRUPTED)
@@ -91,9 +102,16 @@ class CommandTable(click.Group):
 @click.version_option(__version__, prog_name="seq2edge")
 def main() -> None:
     """Take a PyTorch-trained encoder-decoder Transformer to any machine."""
+    with suppress(ValueError):  # not in the main thread of another program
+        signal.signal(signal.SIGTERM, _terminate)
     for stream in (sys.stdout, sys.stderr):  # text is UTF-8 here, whatever the locale says
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(encoding="utf-8")
+
+
+def _terminate(number: int, frame: object) -> NoReturn:
+    """End as Ctrl-C does, so that what is half done is removed."""
+    sys.exit(TERMINATED)
 
 
 def _refuse(ctx: click.Context, error: Seq2EdgeError) -> NoReturn:
