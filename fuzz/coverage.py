@@ -59,8 +59,8 @@ def main() -> None:
         FILE.write_bytes(data)
         try:
             read(FILE)
-        except Seq2EdgeError as error:
-            assert "\n" not in str(error)
+        except Seq2EdgeError:
+            return
 
     corpus = FILE.parent / "corpus"
     corpus.mkdir()

@@ -15,7 +15,6 @@ from typing import Any
 from driver import Case
 from material import material
 from mutations import INTEGERS, TEXTS, damage, damage_json, damage_message, to_bytes, to_tree, varint
-
 from seq2edge import names
 from seq2edge.onnx_form import MODEL
 from seq2edge.protobuf import FOUR, LENGTH, VARINT, Field, Form, Message

@@ -110,7 +110,7 @@ def _check_size(shape: Architecture, weights: Path) -> None:
     wanted, there = count_parameters(shape), weights.stat().st_size if weights.is_file() else 0
     if wanted > MOST_NUMBERS_A_BYTE * there + FEW_NUMBERS:
         raise CheckpointError(
-            f"{weights} has {there:,} bytes, but the model that {CONFIG} describes has {wanted:,} numbers; copy it again"
+            f"{weights} has {there:,} bytes, but the model that {CONFIG} describes has {wanted:,} numbers"
         )
 
 

@@ -1,7 +1,7 @@
 """What the messages of a graph in a bundle may hold, by the numbers of ``onnx.proto``; needs nothing.
 
-No functions, no graphs inside graphs, no sparse tensors, no sequences: our graphs have none, so a message of any depth or
-of any other kind is refused before onnxruntime sees it.
+No functions, no graphs inside graphs, no sparse tensors, no sequences: our graphs have none, so a message of any depth
+or of any other kind is refused before onnxruntime sees it.
 """
 
 from seq2edge.protobuf import FOUR, VARINT, Field, Form

@@ -6,8 +6,7 @@ file, makes text or draws random numbers.
 
 ONNXRUNTIME = "com.microsoft"
 
-STANDARD_OPERATORS = frozenset(
-    """
+_STANDARD = """
     Abs Acos Add And ArgMax ArgMin Asin Atan Attention AveragePool BatchNormalization BitShift BitwiseAnd BitwiseNot
     BitwiseOr BitwiseXor Cast CastLike Ceil Celu Clip Concat Constant ConstantOfShape Conv ConvTranspose Cos Cosh CumSum
     DepthToSpace DequantizeLinear Div Dropout DynamicQuantizeLinear Einsum Elu Equal Erf Exp Expand EyeLike Flatten Floor
@@ -19,16 +18,17 @@ STANDARD_OPERATORS = frozenset(
     RotaryEmbedding Round ScatterElements ScatterND Selu Shape Shrink Sigmoid Sign SimplifiedLayerNormalization Sin Sinh
     Size Slice Softmax Softplus Softsign SpaceToDepth Split Sqrt Squeeze Sub Sum Swish Tan Tanh TensorScatter
     ThresholdedRelu Tile TopK Transpose Trilu Unsqueeze Where Xor
-    """.split()
-)
+"""
 
-OWN_OPERATORS = frozenset(  # of onnxruntime, in the dialect "ort" alone
-    """
+
+_OWN = """
     BiasGelu DecoderMaskedMultiHeadAttention DynamicQuantizeMatMul FastGelu FusedMatMul GatherBlockQuantized Gelu
     GroupQueryAttention MatMulIntegerToFloat MatMulNBits MultiHeadAttention QuickGelu RotaryEmbedding
     SimplifiedLayerNormalization SkipLayerNormalization SkipSimplifiedLayerNormalization
-    """.split()
-)
+"""
+STANDARD_OPERATORS = frozenset(_STANDARD.split())
+OWN_OPERATORS = frozenset(_OWN.split())  # of onnxruntime, in the dialect "ort" alone
+
 
 # Inputs that say how large an output is, by operator and place.
 SIZES: dict[str, tuple[int, ...]] = {

@@ -133,8 +133,8 @@ class Form:
 def check_form(message: Message, form: Form, *, most: int) -> int:
     """Refuse a message that another reader might understand differently; at most ``most`` fields are looked at.
 
-    Readers agree neither on a field that comes twice where one is expected, nor on one of the wrong kind, nor on one that
-    they do not know. Gives how many of the fields are left.
+    Readers agree neither on a field that comes twice where one is expected, nor on one of the wrong kind, nor on one
+    that they do not know. Gives how many of the fields are left.
     """
     strange = message.kinds - form.keys
     if strange:

@@ -9,7 +9,7 @@ import base64
 import binascii
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from seq2edge import names
 from seq2edge.errors import MissingExtraError, SignatureError, UsageError
@@ -81,7 +81,7 @@ def _read_private(path: Path) -> "Ed25519PrivateKey":
         raise UsageError(f"{path} is not a private key in PEM without a password; {HOW}") from None
     if not isinstance(key, ed25519.Ed25519PrivateKey):
         raise UsageError(f"{path} holds a key of another kind than Ed25519; {HOW}")
-    return key
+    return cast("Ed25519PrivateKey", key)
 
 
 def _read_public(path: Path) -> "Ed25519PublicKey":
@@ -93,7 +93,7 @@ def _read_public(path: Path) -> "Ed25519PublicKey":
         raise UsageError(f"{path} is not a public key in PEM; {HOW}") from None
     if not isinstance(key, ed25519.Ed25519PublicKey):
         raise UsageError(f"{path} holds a key of another kind than Ed25519; {HOW}")
-    return key
+    return cast("Ed25519PublicKey", key)
 
 
 def _read_key(path: Path) -> bytes:

@@ -79,7 +79,7 @@ def vet_graph(path: Path, *, weights_bytes: int, portable: bool = False) -> Onnx
     try:
         check_form(model, MODEL, most=MOST_FIELDS)
         found = read_model(model, path)
-        _check_opsets(found, portable=portable)
+        _check_opsets(found)
         [graph] = model.messages(7)
         nodes, constants = list(_nodes(graph)), list(map(Constant.read, graph.messages(5)))
         _check_nodes(nodes, portable=portable)
@@ -91,18 +91,10 @@ def vet_graph(path: Path, *, weights_bytes: int, portable: bool = False) -> Onnx
     return found
 
 
-def _check_opsets(found: OnnxFile, *, portable: bool) -> None:
-    domains = {STANDARD} if portable else {STANDARD, ONNXRUNTIME}
+def _check_opsets(found: OnnxFile) -> None:
     for domain, version in found.opsets.items():
         if not 1 <= version <= NEWEST_OPSET:
             raise BrokenFileError(f"it wants version {version} of the operators of {domain!r}")
-    used = {domain for domain in found.opsets if domain not in domains and _is_used(domain, found)}
-    if used:
-        raise BrokenFileError(f"it wants the operators of {min(used)!r}, which are not known")
-
-
-def _is_used(domain: str, found: OnnxFile) -> bool:
-    return any(name.startswith(f"{domain}.") for name in found.operators)
 
 
 def _nodes(graph: Message) -> Iterator[Node]:
@@ -161,8 +153,8 @@ def _check_place(constant: Constant, weights_bytes: int) -> None:
         raise BrokenFileError(f"its constant {tensor.name!r} has {length} bytes, but takes {tensor.bytes:,}")
     if tensor.offset + tensor.bytes > weights_bytes:
         raise BrokenFileError(
-            f"its constant {tensor.name!r} should end at byte {tensor.offset + tensor.bytes:,} of {names.WEIGHTS}, which "
-            f"has {weights_bytes:,}"
+            f"its constant {tensor.name!r} should end at byte {tensor.offset + tensor.bytes:,} of {names.WEIGHTS}, "
+            f"which has {weights_bytes:,}"
         )
 
 

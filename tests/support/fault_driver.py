@@ -16,19 +16,15 @@ from typing import Any
 
 
 def prepare() -> None:
-    import sacrebleu.metrics.bleu
     import torch
     import torch._dynamo
     import torch.onnx
 
-    import seq2edge.translator
     import seq2edge_export.commands.export
     import seq2edge_export.commands.train
     import seq2edge_export.export
     import seq2edge_export.training.display
     import seq2edge_export.training.run
-    import seq2edge_graphs.commands.quantize
-    import seq2edge_graphs.quantize.bundle
     from seq2edge.files import replaced_file
 
     def draw(history: Any, path: Path) -> None:  # matplotlib would take most of the time
@@ -74,6 +70,7 @@ def _wait(child: int, number: int | None, after: float, most: float) -> int:
 def _be_the_command(task: dict[str, Any], errors: int) -> None:
     from seq2edge.cli import main
 
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell that starts us in the background ignores it
     os.dup2(errors, 2)
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     os.environ.update(task.get("environment", {}))

@@ -18,9 +18,8 @@ import pytest
 from seq2edge import Translator
 
 pytestmark = pytest.mark.trust
-WORDS = (
-    "the old man a small dog our teacher nobody sees finds paints forgets carries a red house two green apples".split()
-)
+SENTENCE = "the old man a small dog our teacher nobody sees finds paints forgets carries a red house two green apples"
+WORDS = SENTENCE.split()
 OPTIONS: tuple[dict[str, object], ...] = (
     {"num_beams": 1},
     {"num_beams": 4},

@@ -8,8 +8,8 @@ from tokenizers import AddedToken, Tokenizer, decoders, pre_tokenizers
 from tokenizers.models import BPE
 
 from seq2edge.errors import CheckpointError
-from seq2edge.vocabularies.tokenizer_json_file import MOST_TOKENS, check_tokenizer_json
 from seq2edge.tokenization import Tokenization
+from seq2edge.vocabularies.tokenizer_json_file import MOST_TOKENS, check_tokenizer_json
 from seq2edge_export.hugging_face.folder import TOKENIZER, TOKENIZER_CONFIG, Settings, read_settings
 from seq2edge_export.hugging_face.made_files import made_file
 

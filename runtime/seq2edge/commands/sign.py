@@ -16,8 +16,8 @@ FILE = click.Path(path_type=Path)
 def command(bundle: Path | None, key: Path | None, new_key: Path | None) -> None:
     """Sign BUNDLE with a private key, after a look at all its files.
 
-    Whoever has the public key can then ask for the signature with --require-signature, and runs nothing that was changed
-    or made by others. Keys are Ed25519 in PEM, as openssl makes them too.
+    Whoever has the public key can then ask for the signature with --require-signature, and runs nothing that was
+    changed or made by others. Keys are Ed25519 in PEM, as openssl makes them too.
     """
     from seq2edge.bundle import load_bundle
     from seq2edge.errors import UsageError

@@ -26,8 +26,9 @@ def normaliser(logits: Scores, summing: SummingStep | None = None) -> tuple[Scor
     The step that has just given the logits may know one of them.
     """
     peak = logits.max(axis=-1, keepdims=True)  # (R, 1)
-    if np.isnan(peak).any():
-        raise NotANumberError("the decoder gave scores that are not numbers (NaN): try a higher precision")
+    if not (peak < np.inf).all():
+        what = "NaN" if np.isnan(peak).any() else "infinity"
+        raise NotANumberError(f"the decoder gave scores that are not numbers ({what}): try a higher precision")
     return peak, _log_totals(logits, peak) if summing is None else summing.log_totals[:, None]
 
 

@@ -65,7 +65,7 @@ def _patterns(content: Any) -> Iterator[str]:
 
 
 def repeats_repetitions(pattern: str) -> bool:
-    """Whether a group that repeats something is itself repeated, as in ``(a+)+``, which takes time beyond all bounds."""
+    """Whether a group that repeats something is itself repeated, as in ``(a+)+``, which may take for ever."""
     plain = _CLASS.sub("x", re.sub(r"\\[pP]\{[^}]*\}|\\.", "x", pattern))
     groups: list[bool] = []  # whether each open group has repeated something so far
     place = 0
