@@ -7,24 +7,24 @@ file, makes text or draws random numbers.
 ONNXRUNTIME = "com.microsoft"
 
 _STANDARD = """
-    Abs Acos Add And ArgMax ArgMin Asin Atan Attention AveragePool BatchNormalization BitShift BitwiseAnd BitwiseNot
-    BitwiseOr BitwiseXor Cast CastLike Ceil Celu Clip Concat Constant ConstantOfShape Conv ConvTranspose Cos Cosh CumSum
-    DepthToSpace DequantizeLinear Div Dropout DynamicQuantizeLinear Einsum Elu Equal Erf Exp Expand EyeLike Flatten Floor
-    GRU Gather GatherElements GatherND Gelu Gemm GlobalAveragePool GlobalMaxPool Greater GreaterOrEqual GroupNormalization
-    HardSigmoid HardSwish Hardmax Identity InstanceNormalization IsInf IsNaN LRN LSTM LayerNormalization LeakyRelu Less
-    LessOrEqual Log LogSoftmax LpNormalization MatMul MatMulInteger Max MaxPool Mean MeanVarianceNormalization Min Mish Mod
-    Mul Neg NonZero Not OneHot Or PRelu Pad Pow QLinearMatMul QuantizeLinear RMSNormalization RNN Range Reciprocal ReduceL1
-    ReduceL2 ReduceLogSum ReduceLogSumExp ReduceMax ReduceMean ReduceMin ReduceProd ReduceSum ReduceSumSquare Relu Reshape
-    RotaryEmbedding Round ScatterElements ScatterND Selu Shape Shrink Sigmoid Sign SimplifiedLayerNormalization Sin Sinh
-    Size Slice Softmax Softplus Softsign SpaceToDepth Split Sqrt Squeeze Sub Sum Swish Tan Tanh TensorScatter
-    ThresholdedRelu Tile TopK Transpose Trilu Unsqueeze Where Xor
+Abs Acos Add And ArgMax ArgMin Asin Atan Attention AveragePool BatchNormalization BitShift BitwiseAnd BitwiseNot
+BitwiseOr BitwiseXor Cast CastLike Ceil Celu Clip Concat Constant ConstantOfShape Conv ConvTranspose Cos Cosh CumSum
+DepthToSpace DequantizeLinear Div Dropout DynamicQuantizeLinear Einsum Elu Equal Erf Exp Expand EyeLike Flatten
+Floor GRU Gather GatherElements GatherND Gelu Gemm GlobalAveragePool GlobalMaxPool Greater GreaterOrEqual
+GroupNormalization HardSigmoid HardSwish Hardmax Identity InstanceNormalization IsInf IsNaN LRN LSTM
+LayerNormalization LeakyRelu Less LessOrEqual Log LogSoftmax LpNormalization MatMul MatMulInteger Max MaxPool Mean
+MeanVarianceNormalization Min Mish Mod Mul Neg NonZero Not OneHot Or PRelu Pad Pow QLinearMatMul QuantizeLinear
+RMSNormalization RNN Range Reciprocal ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceMax ReduceMean ReduceMin
+ReduceProd ReduceSum ReduceSumSquare Relu Reshape RotaryEmbedding Round ScatterElements ScatterND Selu Shape Shrink
+Sigmoid Sign SimplifiedLayerNormalization Sin Sinh Size Slice Softmax Softplus Softsign SpaceToDepth Split Sqrt
+Squeeze Sub Sum Swish Tan Tanh TensorScatter ThresholdedRelu Tile TopK Transpose Trilu Unsqueeze Where Xor
 """
 
 
 _OWN = """
-    BiasGelu DecoderMaskedMultiHeadAttention DynamicQuantizeMatMul FastGelu FusedMatMul GatherBlockQuantized Gelu
-    GroupQueryAttention MatMulIntegerToFloat MatMulNBits MultiHeadAttention QuickGelu RotaryEmbedding
-    SimplifiedLayerNormalization SkipLayerNormalization SkipSimplifiedLayerNormalization
+BiasGelu DecoderMaskedMultiHeadAttention DynamicQuantizeMatMul FastGelu FusedMatMul GatherBlockQuantized Gelu
+GroupQueryAttention MatMulIntegerToFloat MatMulNBits MultiHeadAttention QuickGelu RotaryEmbedding
+SimplifiedLayerNormalization SkipLayerNormalization SkipSimplifiedLayerNormalization
 """
 STANDARD_OPERATORS = frozenset(_STANDARD.split())
 OWN_OPERATORS = frozenset(_OWN.split())  # of onnxruntime, in the dialect "ort" alone
