@@ -14,7 +14,7 @@ NEWSTEST ?=
 LINES ?= 32
 DEV ?= models/en-de/dev.en models/en-de/dev.de
 
-.PHONY: demo test test-backends slow peers check format bench bench-render bench-quick optimum clean help
+.PHONY: demo test test-backends test-trust test-trust-full slow peers check format bench bench-render bench-quick optimum clean help
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -29,7 +29,7 @@ demo: $(READY) ## export the embedded checkpoint and translate with the bundle
 	@PATH="$(CURDIR)/$(BIN):$$PATH" sh demo.sh
 
 test: $(READY) ## all tests that fit into ten minutes
-	$(BIN)/python -m pytest -m "not slow and not peers and not backends" --numprocesses 2 --dist loadfile tests
+	$(BIN)/python -m pytest -m "not slow and not peers and not backends and not trust" --numprocesses 2 --dist loadfile tests
 
 # Each backend has an environment of its own: its package brings another onnxruntime, or plugins beside it.
 BACKENDS := build/backends/ready
@@ -60,6 +60,15 @@ vulkan:
 	@test -x .venv-$*/bin/python || $(PYTHON) -m venv .venv-$*
 	@.venv-$*/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[$(EXTRAS)]' pytest
 	@touch $@
+
+test-trust: $(READY) ## faults, load, hostile files and bad input, a little of each
+	@$(PIP) atheris
+	$(BIN)/python -m pytest -m trust tests
+
+test-trust-full: $(READY) ## the same with all moments of faults, minutes of load and 100,000 cases; takes hours
+	@$(PIP) atheris
+	$(BIN)/python fuzz/driver.py --cases 100000
+	SEQ2EDGE_TRUST=full $(BIN)/python -m pytest -m trust -s tests
 
 slow: $(READY) ## tests that take longer
 	$(BIN)/python -m pytest -m slow tests

@@ -35,6 +35,7 @@ from seq2edge_export.original import Original
 
 CONFIG, WEIGHTS, GENERATION, CARD = "config.json", "model.safetensors", "generation_config.json", "README.md"
 FORMAT_VERSION = 1
+MOST_NUMBERS_A_BYTE, FEW_NUMBERS = 16, 1_000_000
 T = TypeVar("T")
 
 
@@ -96,11 +97,21 @@ def load_checkpoint(folder: Path) -> Checkpoint:
         raise CheckpointError(f"{folder} is not a folder; a checkpoint is a folder with {CONFIG} and {WEIGHTS}")
     config = read_config(folder)
     generation = _read(GenerationOptions, folder / GENERATION)
+    _check_size(config.architecture, folder / WEIGHTS)
     model = Transformer(config.architecture)
     load_weights(model, folder / WEIGHTS)
     tokenization = Tokenization(source=config.source_tokenizer, target=config.target_tokenizer)
     files = {name: folder / name for name in tokenization.files}
     return Checkpoint("seq2edge", config, generation, model.eval(), tokenization, files)
+
+
+def _check_size(shape: Architecture, weights: Path) -> None:
+    """Before memory is asked for: a shape that the file cannot fill by far is a mistake, or a trap."""
+    wanted, there = count_parameters(shape), weights.stat().st_size if weights.is_file() else 0
+    if wanted > MOST_NUMBERS_A_BYTE * there + FEW_NUMBERS:
+        raise CheckpointError(
+            f"{weights} has {there:,} bytes, but the model that {CONFIG} describes has {wanted:,} numbers"
+        )
 
 
 def read_config(folder: Path) -> CheckpointConfig:

@@ -8,7 +8,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from seq2edge import __version__, bundle, names
-from seq2edge.bundle import Bundle, Dialect, FileEntry, Manifest, load_bundle
+from seq2edge.bundle import Bundle, Dialect, FileEntry, Manifest, load_bundle, vet_graphs
 from seq2edge.errors import ParityError
 from seq2edge.files import new_folder
 from seq2edge_export.families import load_checkpoint
@@ -84,6 +84,7 @@ def write_bundle(
             say("comparing with the original")
             with resting(original.graphs) if sole_owner else nullcontext(lambda: None) as rest:
                 made = replace(made, manifest=_proven(made, original, wish, rest))
+        vet_graphs(folder, made.manifest)
         write_manifest(folder, made.manifest)  # last: a folder without it is not a bundle
     return load_bundle(target)
 

@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import Literal
 
+from seq2edge.closed import short
+
 # "gelu" is exact; "gelu_tanh" and "gelu_sigmoid" are its approximations by tanh, and by x * sigmoid(1.702 * x)
 Activation = Literal["relu", "gelu", "silu", "gelu_tanh", "gelu_sigmoid"]
 # "sinusoidal" has sines and cosines in turns, "sinusoidal_halves" all sines before all cosines, and
@@ -13,6 +15,16 @@ Norm = Literal["layer", "rms"]
 # what the decoder has for the tokens before: attention to all of them, or a recurrent cell, as in Marian's students
 DecoderCell = Literal["attention", "ssru"]
 COUNT_BYTES = 8  # how many tokens were before, as an integer
+LARGEST = {  # far more than any model has; what is larger is no model
+    "source_vocabulary": 2**24,
+    "target_vocabulary": 2**24,
+    "width": 2**16,
+    "heads": 2**12,
+    "feed_forward": 2**20,
+    "encoder_layers": 1000,
+    "decoder_layers": 1000,
+    "max_positions": 1_000_000,
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,11 +62,10 @@ class Architecture:
     norm_epsilon: float = 1e-5
 
     def __post_init__(self) -> None:
-        for name in ("source_vocabulary", "target_vocabulary", "width", "heads", "feed_forward", "max_positions"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} is {getattr(self, name)}, but must be at least 1")
-        if self.encoder_layers < 1 or self.decoder_layers < 1:
-            raise ValueError("encoder_layers and decoder_layers must be at least 1")
+        for name, most in LARGEST.items():
+            value = getattr(self, name)
+            if type(value) is not int or not 1 <= value <= most:
+                raise ValueError(f"{name} is {short(value)}, but must be a whole number from 1 to {most:,}")
         if self.inner_width < 1 or self.inner_width % self.heads:
             name = "width" if self.attention_width is None else "attention_width"
             raise ValueError(f"{name} {self.inner_width} cannot be divided among {self.heads} heads")

@@ -7,18 +7,21 @@ from typing import Literal
 
 from seq2edge import names
 from seq2edge.architecture import Architecture
-from seq2edge.closed import ClosedError, read_closed
+from seq2edge.closed import ClosedError, read_closed, short
 from seq2edge.errors import BundleError
 from seq2edge.files import sha256_of
 from seq2edge.generation import GenerationOptions
+from seq2edge.interface import check_interface
 from seq2edge.languages import Languages
 from seq2edge.parity import Parity
 from seq2edge.tokenization import Tokenization
 from seq2edge.tokens import SpecialTokens
+from seq2edge.vetting import vet_graph
 
 FORMAT_VERSION = 1
 EMBEDDED = Path(__file__).parent / "models" / "en-de"
 MANIFEST_BYTES = 1_000_000  # far more than any manifest has; a larger one is not read
+MOST_POSITIONS, MOST_BEAMS = 1_000_000, 1_000  # more than any model has use for
 
 Precision = Literal["fp32", "fp16", "int8", "int4", "mixed"]
 Dialect = Literal["ort", "portable"]
@@ -72,6 +75,15 @@ class Manifest:
     parity: Parity | None  # null: nobody has compared it with the original
 
     def __post_init__(self) -> None:
+        if self.parameters < 1:
+            raise ValueError(f"parameters is {self.parameters}, but must be at least 1")
+        if not 1 <= self.max_positions <= MOST_POSITIONS:
+            raise ValueError(f"max_positions is {self.max_positions}, but must be between 1 and {MOST_POSITIONS:,}")
+        if max(self.generation.num_beams, self.generation.num_return_sequences) > MOST_BEAMS:
+            raise ValueError(f"generation has more than {MOST_BEAMS:,} beams or translations")
+        self._check_files()
+
+    def _check_files(self) -> None:
         wanted = {names.ENCODER, names.DECODER, names.WEIGHTS, *self.tokenizer.files}  # a scorer is optional
         missing = sorted(wanted - self.files.keys())
         if missing:
@@ -105,31 +117,62 @@ class Bundle:
         )
 
 
-def load_bundle(folder: Path, *, check_hashes: bool = True) -> Bundle:
-    """Read a bundle's manifest and check that each file is the one it names."""
-    manifest = _read_manifest(folder)
+def load_bundle(folder: Path, *, check_hashes: bool = True, require_signature: Path | None = None) -> Bundle:
+    """Read a bundle's manifest, check that each file is the one it names, and look through the graphs.
+
+    ``require_signature`` is a public key: its owner must have signed the manifest, and the hashes are always checked.
+    """
+    content = _read_bytes(folder)
+    if require_signature is not None:
+        from seq2edge.signing import check_signature
+
+        check_signature(folder, content, require_signature)
+    manifest = read_manifest(content, folder / names.MANIFEST)
     for name, entry in manifest.files.items():
-        _check_file(folder / name, entry, check_hashes=check_hashes)
+        _check_file(folder / name, entry, check_hashes=check_hashes or require_signature is not None)
+    vet_graphs(folder, manifest)
     return Bundle(folder, manifest)
 
 
-def _read_manifest(folder: Path) -> Manifest:
+def _read_bytes(folder: Path) -> bytes:
     path = folder / names.MANIFEST
     if not path.is_file():
         raise BundleError(f"{folder} is not a bundle: it has no {names.MANIFEST}; make one with  seq2edge export")
-    if path.stat().st_size > MANIFEST_BYTES:
+    if path.is_symlink():
+        raise BundleError(f"{path} is a link; a bundle is a folder of plain files")
+    with path.open("rb") as file:
+        content = file.read(MANIFEST_BYTES + 1)
+    if len(content) > MANIFEST_BYTES:
         raise BundleError(f"{path} is larger than any manifest")
+    return content
+
+
+def read_manifest(raw: bytes, path: Path) -> Manifest:
+    """The manifest in the bytes of a file; ``path`` is its name in errors."""
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except (UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
+        content = json.loads(raw.decode())
+    except (ValueError, RecursionError) as error:
         raise BundleError(f"{path} is not JSON in UTF-8 ({error})") from None
     version = content.get("format_version") if isinstance(content, dict) else None
     if version != FORMAT_VERSION:
-        raise BundleError(f"{path} has format version {version!r}, but this seq2edge reads version {FORMAT_VERSION}")
+        raise BundleError(
+            f"{path} has format version {short(version)}, but this seq2edge reads version {FORMAT_VERSION}"
+        )
     try:
         return read_closed(Manifest, content, where="manifest", complete=True)
     except ClosedError as error:
         raise BundleError(f"{path} is not as it should be: {error}") from None
+
+
+def vet_graphs(folder: Path, manifest: Manifest) -> None:
+    """Every graph must be one that onnxruntime can be given, and all of them must fit together."""
+    weights_bytes, portable = manifest.files[names.WEIGHTS].size, manifest.dialect == "portable"
+    found = {
+        name: vet_graph(folder / name, weights_bytes=weights_bytes, portable=portable)
+        for name in (names.ENCODER, names.DECODER, names.SCORER)
+        if name in manifest.files
+    }
+    check_interface(found[names.ENCODER], found[names.DECODER], found.get(names.SCORER))
 
 
 def _check_file(path: Path, entry: FileEntry, *, check_hashes: bool) -> None:

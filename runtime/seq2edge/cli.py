@@ -1,7 +1,9 @@
 """The ``seq2edge`` command: a table of commands, each loaded only when it is called; needs click."""
 
 import importlib
+import signal
 import sys
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import NoReturn
 
@@ -23,6 +25,7 @@ COMMANDS = {
     "translate": Entry("seq2edge.commands.translate", "Translate text with a bundle."),
     "score": Entry("seq2edge.commands.score", "Say how likely given translations are."),
     "inspect": Entry("seq2edge.commands.inspect", "Show what a bundle or an ONNX file holds and costs."),
+    "sign": Entry("seq2edge.commands.sign", "Sign a bundle, so that its users can tell whose it is."),
     "bench": Entry("seq2edge.commands.bench", "Measure bundles, also beside other tools."),
     "doctor": Entry("seq2edge.commands.doctor", "Find out which devices work here, and what to run how."),
     "recipe": Entry("seq2edge_export.commands.recipe", "Draft the recipe of a PyTorch state dict, to export it."),
@@ -32,11 +35,15 @@ COMMANDS = {
     "train": Entry("seq2edge_export.commands.train", "Train a small translation model."),
 }
 
+OUT_OF_MEMORY = "there is not enough memory: take a smaller model or smaller batches, or fewer workers"
+NO_MEMORY = ("can't allocate memory", "bad_alloc", "can't start new thread")  # how PyTorch and Python say it
+TERMINATED = 128 + 15  # what a shell says of a command that SIGTERM has ended
 INTERRUPTED = 130  # what a shell says of a command that Ctrl-C has ended
 
 # Which extra brings a package that a command may miss.
 EXTRAS = {
     "onnxruntime": "cpu",
+    "cryptography": "sign",
     "torch": "export",
     "safetensors": "export",
     "sacrebleu": "export",
@@ -76,6 +83,12 @@ class CommandTable(click.Group):
             raise
         except OSError as error:
             _refuse(ctx, DataError(f"{error.filename or 'a file'} cannot be used: {error.strerror or error}"))
+        except MemoryError:
+            _refuse(ctx, DataError(OUT_OF_MEMORY))
+        except RuntimeError as error:
+            if not any(words in str(error) for words in NO_MEMORY):
+                raise
+            _refuse(ctx, DataError(OUT_OF_MEMORY))
         except KeyboardInterrupt as stop:
             click.echo("\n" + "; ".join(["stopped", *map(str, stop.args)]), err=True)
             ctx.exit(INTERRUPTED)
@@ -90,11 +103,19 @@ class CommandTable(click.Group):
 @click.version_option(__version__, prog_name="seq2edge")
 def main() -> None:
     """Take a PyTorch-trained encoder-decoder Transformer to any machine."""
+    with suppress(ValueError):  # not in the main thread of another program
+        signal.signal(signal.SIGTERM, _terminate)
     for stream in (sys.stdout, sys.stderr):  # text is UTF-8 here, whatever the locale says
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(encoding="utf-8")
 
 
+def _terminate(number: int, frame: object) -> NoReturn:
+    """End as Ctrl-C does, so that what is half done is removed."""
+    sys.exit(TERMINATED)
+
+
 def _refuse(ctx: click.Context, error: Seq2EdgeError) -> NoReturn:
-    click.echo(f"Error: {error}", err=True)
+    text = "".join(letter if letter.isprintable() else " " for letter in str(error))  # it may come from a file
+    click.echo(f"Error: {text}", err=True)
     ctx.exit(error.exit_code)

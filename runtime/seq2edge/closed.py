@@ -6,6 +6,9 @@ from dataclasses import MISSING, asdict, fields, is_dataclass
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 T = TypeVar("T")
+MOST_PROBLEMS = 20  # in one error
+LONGEST_VALUE = 80  # characters of a value in an error
+LARGEST_INTEGER = 2**63  # that other programs can read
 
 
 class ClosedError(ValueError):
@@ -22,7 +25,7 @@ def read_closed(cls: type[T], value: object, *, where: str, complete: bool = Fal
     if complete and not problems:
         _name_what_is_left_out(asdict(result), value, where, problems)  # type: ignore[call-overload]
     if problems:
-        raise ClosedError("; ".join(problems))
+        raise ClosedError(_joined(problems))
     return result
 
 
@@ -32,7 +35,7 @@ def read_fields(cls: type, values: Mapping[str, Any]) -> dict[str, Any]:
     hints = get_type_hints(cls)
     found = {name: _read_value(hints[name], value, name, problems) for name, value in values.items()}
     if problems:
-        raise ClosedError("; ".join(problems))
+        raise ClosedError(_joined(problems))
     return found
 
 
@@ -52,7 +55,7 @@ def _read_object(cls: type[T], value: object, where: str, problems: list[str]) -
         return None  # type: ignore[return-value]
     hints = get_type_hints(cls)
     known = {field.name: field for field in fields(cls)}  # type: ignore[arg-type]
-    problems += [f"{where} has the unknown key {key!r}" for key in value if key not in known]
+    problems += [f"{where} has the unknown key {short(key)}" for key in value if key not in known]
     found: dict[str, Any] = {}
     for name, field in known.items():
         if name in value:
@@ -83,7 +86,7 @@ def _read_value(hint: Any, value: Any, where: str, problems: list[str]) -> Any:
         return value
     if origin is None and _fits(hint, value):
         return float(value) if hint is float else value
-    problems.append(f"{where} is {value!r}, which is not {_describe(hint)}")
+    problems.append(f"{where} is {short(value)}, which is not {_describe(hint)}")
     return None
 
 
@@ -94,14 +97,27 @@ def _read_union(choices: tuple[Any, ...], value: Any, where: str, problems: list
         if not attempt:
             return result
     wanted = " or ".join(_describe(choice) for choice in choices)
-    problems.append(f"{where} is {value!r}, which is not {wanted}")
+    problems.append(f"{where} is {short(value)}, which is not {wanted}")
     return None
 
 
 def _fits(hint: Any, value: Any) -> bool:
     if isinstance(value, bool):  # a bool is an int in Python, but not in JSON
         return hint is bool
+    if isinstance(value, int) and abs(value) >= LARGEST_INTEGER:
+        return False
     return isinstance(value, (int, float) if hint is float else hint)
+
+
+def short(value: object) -> str:
+    """A value as an error shows it."""
+    shown = ascii(value) if isinstance(value, str) and not value.isprintable() else repr(value)
+    return shown if len(shown) <= LONGEST_VALUE else f"{shown[:LONGEST_VALUE]}…"
+
+
+def _joined(problems: list[str]) -> str:
+    more = len(problems) - MOST_PROBLEMS
+    return "; ".join([*problems[:MOST_PROBLEMS], *([f"and {more:,} more"] if more > 0 else [])])
 
 
 def _describe(hint: Any) -> str:

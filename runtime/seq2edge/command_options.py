@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, fields
+from pathlib import Path
 from types import UnionType
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
@@ -66,6 +67,17 @@ def options_of(cls: type, *, unset: bool = False) -> Callable[[F], F]:
         return command
 
     return decorate
+
+
+def signature_option(command: F) -> F:
+    """The option that every command has which runs a bundle."""
+    return click.option(
+        "--require-signature",
+        type=click.Path(path_type=Path),
+        envvar="SEQ2EDGE_REQUIRE_SIGNATURE",
+        metavar="PUBLIC_KEY",
+        help="Use a bundle only if the owner of this key has signed it.",
+    )(command)
 
 
 def grouped_help(groups: Mapping[str, type]) -> type[click.Command]:

@@ -22,7 +22,7 @@ def share_cpus(workers: int | None, threads: int | None, *, many: bool) -> tuple
 
 def cgroup_quotas(membership: Path, mount: Path) -> list[int]:
     """CPUs that the process's cgroups and those around them grant, rounded up; a group without limit gives none."""
-    quotas = (_quota(folder) for folder in _cgroup_folders(membership, mount))
+    quotas = (_quota(folder) for folder in cgroup_folders(membership, mount, "cpu"))
     return [quota for quota in quotas if quota is not None]
 
 
@@ -32,8 +32,8 @@ def _cpus_of_affinity() -> int:
     return os.cpu_count() or 1
 
 
-def _cgroup_folders(membership: Path, mount: Path) -> Iterator[Path]:
-    """Where a quota of the process may stand, from the root of each mount down; not all of them need exist.
+def cgroup_folders(membership: Path, mount: Path, controller: str) -> Iterator[Path]:
+    """Where a limit of the process may stand, from the root of each mount down; not all of them need exist.
 
     A container often sees its own group as the root, while ``membership`` still says the path on the host.
     """
@@ -42,8 +42,8 @@ def _cgroup_folders(membership: Path, mount: Path) -> Iterator[Path]:
         controllers, _, path = rest.partition(":")
         if controllers == "":  # version 2
             tops = [mount, mount / "unified"]
-        elif "cpu" in controllers.split(","):  # version 1
-            tops = [mount / controllers, mount / "cpu"]
+        elif controller in controllers.split(","):  # version 1
+            tops = [mount / controllers, mount / controller]
         else:
             continue
         parts = [part for part in path.split("/") if part]

@@ -10,16 +10,26 @@
     │   └── CannotSplitError      a text that cannot be cut small enough; also a ValueError
     ├── CheckpointError           a checkpoint that is missing, broken or not supported
     ├── BundleError               a bundle that is missing, broken or not supported
-    │   └── NotANumberError       its decoder gives scores that are not numbers
+    │   ├── NotANumberError       its decoder gives scores that are not numbers
+    │   └── SignatureError        it is not signed with the key that is required
     ├── ParityError               a bundle that does not say what the original says (exit code 1, all others 2)
     └── MissingExtraError         an optional dependency is not installed
 """
 
+import re
+
+LONGEST = 2000  # characters
+_BREAKS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]+")  # what ends a line, or steers a terminal
+
 
 class Seq2EdgeError(Exception):
-    """Root of the tree; its text is one sentence for the user."""
+    """Root of the tree; its text is one sentence for the user, in one line, whatever a file or a library has said."""
 
     exit_code = 2
+
+    def __str__(self) -> str:
+        text = _BREAKS.sub(" ", super().__str__())
+        return text if len(text) <= LONGEST else f"{text[:LONGEST]}…"
 
 
 class UsageError(Seq2EdgeError):
@@ -62,6 +72,10 @@ class BundleError(Seq2EdgeError):
 
 class NotANumberError(BundleError, FloatingPointError):
     """A decoder that gives scores which are not numbers."""
+
+
+class SignatureError(BundleError):
+    """A bundle that is not signed with the key that is required, or was changed since."""
 
 
 class ParityError(Seq2EdgeError):

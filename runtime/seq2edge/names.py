@@ -1,6 +1,7 @@
 """The names of graph inputs, outputs, axes and bundle files: each is made here and nowhere else; needs nothing."""
 
 ENCODER, DECODER, WEIGHTS, MANIFEST = "encoder.onnx", "decoder.onnx", "weights.bin", "manifest.json"
+SIGNATURE = "manifest.sig"  # of the manifest, if somebody has signed it
 SCORER = "scorer.onnx"  # the decoder again, with the logits of all positions and the cross-attention
 
 SOURCE, SOURCE_MASK = "source", "source_mask"

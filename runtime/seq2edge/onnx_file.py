@@ -1,21 +1,17 @@
 """What an ONNX file holds, read from its bytes without loading the weights; needs nothing.
 
-ONNX is protobuf: a message is a row of fields, and a field is a number that says which one it is, followed by an
-integer or by a length and that many bytes, which are a text or again a message. The numbers here are those of
-``onnx.proto``.
+The numbers of the fields here are those of ``onnx.proto``.
 """
 
 import math
 import mmap
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 
 from seq2edge.errors import BundleError
+from seq2edge.protobuf import BrokenFileError, Message
 
-Data = bytes | mmap.mmap
 Shape = tuple[int | str | None, ...]  # a symbolic axis by its name; None is an axis without one
 
 STANDARD = "ai.onnx"  # the domain of the standard's own operators, also written as nothing
@@ -53,9 +49,6 @@ TYPES = {  # name and bits of a number
 }
 OTHER_TYPES = {4: "sequence", 5: "map", 8: "sparse tensor", 9: "optional"}
 
-VARINT, LENGTH = 0, 2  # kinds of fields
-FIXED_BYTES = {1: 8, 5: 4}
-VARINT_BYTES = 10  # of the longest
 MOST_AXES, MOST_NUMBERS = 64, 2**60  # more than memory can hold; a negative size looks like an even larger one
 
 
@@ -96,10 +89,6 @@ class OnnxFile:
     tensors: tuple[Tensor, ...]
 
 
-class BrokenFileError(ValueError):
-    """Bytes that are not an ONNX model; the text says why."""
-
-
 def read_onnx(path: Path) -> OnnxFile:
     """Read what a file holds; one that is cut off, damaged or not ONNX at all is refused."""
     if not path.is_file():
@@ -109,94 +98,13 @@ def read_onnx(path: Path) -> OnnxFile:
         if size == 0:
             raise BrokenFileError("it is empty")
         with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
-            return _read_model(Message(data, 0, size), path)
+            return read_model(Message(data, 0, size), path)
     except BrokenFileError as error:
         raise BundleError(f"{path} is not an ONNX model, or is damaged: {error}") from None
 
 
-class Message:
-    """A stretch of the file that is a message; its fields are found when the first is asked for, never copied."""
-
-    def __init__(self, data: Data, start: int, end: int) -> None:
-        self.data, self.start, self.end = data, start, end
-
-    def messages(self, number: int) -> list["Message"]:
-        return [Message(self.data, start, end) for start, end in self._stretches(number)]
-
-    def texts(self, number: int) -> list[str]:
-        return [self.data[start:end].decode("utf-8", "replace") for start, end in self._stretches(number)]
-
-    def text(self, number: int) -> str:
-        return self.texts(number)[-1] if number in self._fields else ""
-
-    def integers(self, number: int) -> list[int]:
-        """Integers one by one or packed into stretches, which mean the same."""
-        found: list[int] = []
-        for field in self._fields.get(number, []):
-            found += [field] if isinstance(field, int) else _packed(self.data, *field)
-        return found
-
-    def integer(self, number: int) -> int:
-        return (self.integers(number) or [0])[-1]
-
-    def lengths(self, number: int) -> list[int]:
-        return [end - start for start, end in self._stretches(number)]
-
-    def _stretches(self, number: int) -> Iterator[tuple[int, int]]:
-        for field in self._fields.get(number, []):
-            if isinstance(field, int):
-                raise BrokenFileError(f"its field {number} is an integer where text or a message should be")
-            yield field
-
-    @cached_property
-    def _fields(self) -> dict[int, list[int | tuple[int, int]]]:
-        """Integers, and where the stretches of bytes begin and end, by the fields' numbers."""
-        found: dict[int, list[int | tuple[int, int]]] = {}
-        place = self.start
-        while place < self.end:
-            key, place = _varint(self.data, place, self.end)
-            number, kind = key >> 3, key & 7
-            value: int | tuple[int, int]
-            if kind == VARINT:
-                value, place = _varint(self.data, place, self.end)
-            else:
-                length, place = _length(self.data, kind, place, self.end)
-                value = (place, place + length)
-                place += length
-            if number == 0 or place > self.end:
-                raise BrokenFileError("it ends in the middle of a field" if number else "it has a field number 0")
-            found.setdefault(number, []).append(value)
-        return found
-
-
-def _length(data: Data, kind: int, place: int, end: int) -> tuple[int, int]:
-    if kind == LENGTH:
-        return _varint(data, place, end)
-    if kind in FIXED_BYTES:
-        return FIXED_BYTES[kind], place
-    raise BrokenFileError(f"it has a field of the kind {kind}, which ONNX does not use")
-
-
-def _varint(data: Data, place: int, end: int) -> tuple[int, int]:
-    """An integer in groups of seven bits, the lowest first, and the place behind it."""
-    value = 0
-    for index in range(VARINT_BYTES):
-        if place + index >= end:
-            raise BrokenFileError("it ends in the middle of a field")
-        byte = data[place + index]
-        value |= (byte & 0x7F) << 7 * index
-        if byte < 0x80:
-            return value, place + index + 1
-    raise BrokenFileError(f"it has an integer of more than {VARINT_BYTES} bytes")
-
-
-def _packed(data: Data, place: int, end: int) -> Iterator[int]:
-    while place < end:
-        value, place = _varint(data, place, end)
-        yield value
-
-
-def _read_model(model: Message, path: Path) -> OnnxFile:
+def read_model(model: Message, path: Path) -> OnnxFile:
+    """The same from the message that a file is."""
     graphs, opsets = model.messages(7), {_domain(entry.text(1)): entry.integer(2) for entry in model.messages(8)}
     if not (model.integer(1) and graphs and opsets):
         raise BrokenFileError("it does not hold a format version, a graph and a version of the operators")
@@ -226,7 +134,7 @@ def _walk(nodes: list[Message]) -> tuple[Counter[str], list[Tensor]]:
         node = nodes.pop()
         operators[_operator(node)] += 1
         for attribute in node.messages(5):
-            tensors += map(_tensor, attribute.messages(5) + attribute.messages(10))
+            tensors += map(read_tensor, attribute.messages(5) + attribute.messages(10))
             for graph in attribute.messages(6) + attribute.messages(11):
                 nodes += graph.messages(1)
                 tensors += _initializers(graph)
@@ -235,10 +143,11 @@ def _walk(nodes: list[Message]) -> tuple[Counter[str], list[Tensor]]:
 
 def _initializers(graph: Message) -> list[Tensor]:
     sparse = (part for pair in graph.messages(15) for part in pair.messages(1) + pair.messages(2))
-    return [_tensor(message) for message in (*graph.messages(5), *sparse)]
+    return [read_tensor(message) for message in (*graph.messages(5), *sparse)]
 
 
-def _tensor(message: Message) -> Tensor:
+def read_tensor(message: Message) -> Tensor:
+    """What a message says of a constant."""
     name, code, dims = message.text(8), message.integer(2), tuple(message.integers(1))
     if code not in TYPES or len(dims) > MOST_AXES or math.prod(dims) > MOST_NUMBERS:
         raise BrokenFileError(f"its constant {name!r} has a type or shape that does not exist")

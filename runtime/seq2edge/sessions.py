@@ -5,7 +5,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from seq2edge.devices import CPU, Place, provider_options
-from seq2edge.errors import BundleError, UsageError
+from seq2edge.errors import BundleError, Seq2EdgeError, UsageError
+from seq2edge.memory_limit import arena
 from seq2edge.providers import add_provider, load_onnxruntime, why_not
 
 if TYPE_CHECKING:
@@ -45,7 +46,10 @@ def open_session(path: Path, *, threads: int, place: Place = HERE) -> "Inference
         options.add_session_config_entry("session.record_ep_graph_assignment_info", "1")
     providers = add_provider(options, device, provider_options(place, threads))
     try:
-        session = runtime.InferenceSession(path, options, providers=providers, enable_fallback=0)
+        with arena(options):
+            session = runtime.InferenceSession(path, options, providers=providers, enable_fallback=0)
+    except Seq2EdgeError:
+        raise
     except Exception as error:  # onnxruntime's errors have no common class
         if device is CPU:
             release = runtime.__version__

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 Kind = Literal["sentencepiece", "characters", "words", "bpe", "pieces", "t5", "tokenizers"]
+MOST = 1_000_000  # tokens of a source, or sentinels
 WITH_CODES: tuple[Kind, ...] = ("bpe", "pieces")
 Split = Literal["spaces", "punctuation", "blanks"]
 
@@ -39,11 +40,13 @@ class Tokenization:
     source_prefix: str = ""  # text before every source, such as "translate English to German: "
 
     def __post_init__(self) -> None:
+        if not self.source or not self.target:
+            raise ValueError("source and target must each name a vocabulary file")
         if (self.kind in WITH_CODES) != bool(self.source_codes and self.target_codes):
             raise ValueError("source_codes and target_codes go with the kind 'bpe' or 'pieces', and these with them")
         for name in ("source_length", "sentinels"):
-            if getattr(self, name) < 0:
-                raise ValueError(f"{name} is {getattr(self, name)}, but must be at least 0")
+            if not 0 <= getattr(self, name) <= MOST:
+                raise ValueError(f"{name} is {getattr(self, name)}, but must be between 0 and {MOST:,}")
 
     @property
     def files(self) -> set[str]:

@@ -41,6 +41,7 @@ class Translator:
     ``threads`` work on one batch together, which makes a single sentence fast; left out, all CPUs that the process may
     use. ``workers`` translate several batches at the same time with the same weights in memory, which makes many
     sentences fast; the threads left out are then divided among them. It may be called from many threads.
+    ``require_signature`` is a public key without whose owner's signature a bundle is refused (``seq2edge sign``).
 
     ``device`` is one of ``seq2edge.devices.DEVICES``, or ``auto`` for the fastest that works, which ``place`` then
     names. ``provider_options`` are those of onnxruntime's provider. ``notes`` says which nodes run elsewhere than on
@@ -62,11 +63,13 @@ class Translator:
         workers: int = 1,
         provider_options: Mapping[str, str] | None = None,
         strict_device: bool = False,
+        require_signature: Path | str | None = None,
     ) -> None:
         for name, value in {"threads": threads, "workers": workers}.items():
             if value is not None and value < 1:
                 raise UsageError(f"{name} is {value}, but must be at least 1")
-        self.bundle = load_bundle(Path(bundle) if bundle is not None else EMBEDDED)
+        key = None if require_signature is None else Path(require_signature)
+        self.bundle = load_bundle(Path(bundle) if bundle is not None else EMBEDDED, require_signature=key)
         self.manifest = self.bundle.manifest
         self.longest = self.manifest.max_positions
         self.threads = threads or max(1, allowed_cpus() // workers)
@@ -76,7 +79,7 @@ class Translator:
         wanted = Place(device=device, options=dict(provider_options or {}), strict=strict_device)
         self.place = settled(wanted, self.manifest)
         self.engine = OnnxEngine(self.bundle, threads=self.threads, place=self.place)
-        self._workers = Workers(workers)
+        self._workers = Workers(workers, threads=self.threads)
         self._lock = Lock()
         self._loaded_reader: TargetReader | None = None
 

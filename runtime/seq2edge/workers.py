@@ -1,5 +1,6 @@
 """Several batches at the same time: a pool of threads that can be closed at any moment; needs nothing."""
 
+import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from threading import Lock, local
@@ -14,7 +15,10 @@ B = TypeVar("B")
 class Workers:
     """Threads that work for any number of callers; one worker alone is the caller's own thread."""
 
-    def __init__(self, count: int) -> None:
+    def __init__(self, count: int, *, threads: int = 1) -> None:
+        """``threads`` are those of onnxruntime, which a fork of the process loses too."""
+        self._process = os.getpid()
+        self._survives_fork = count == threads == 1
         self._here = local()
         self._lock = Lock()
         self._closed = False
@@ -40,12 +44,17 @@ class Workers:
         """Finish what was begun, and refuse what comes later."""
         with self._lock:
             self._closed = True
-        if self._pool is not None:
+        if self._pool is not None and os.getpid() == self._process:
             self._pool.shutdown(wait=not self._is_worker)
 
     def check_open(self) -> None:
         if self._closed:
             raise UsageError("the translator is closed; make another one")
+        if not self._survives_fork and os.getpid() != self._process:
+            raise UsageError(
+                "the process was forked after the translator was loaded, and its threads stayed behind: make the "
+                "translator in the fork, or with threads=1 and workers=1"
+            )
 
     def _submit(self, pool: ThreadPoolExecutor, work: Callable[[A], B], items: Sequence[A]) -> list[Future[B]]:
         with self._lock:  # all of it, or nothing

@@ -165,9 +165,9 @@ def test_graphs_nested_very_deep_are_no_trouble(folder: Path) -> None:
     ("content", "why"),
     [
         (b"", "it is empty"),
-        (b"{}\n", "which ONNX does not use"),
+        (b"{}\n", "which is not used any more"),
         (b"\x00\x00", "a field number 0"),
-        (b"\x08" + b"\xff" * 11, "an integer of more than 10 bytes"),
+        (b"\x08" + b"\xff" * 11, "an integer of more than 64 bits"),
         (model(b"")[:-1], "it ends in the middle of a field"),
         (field(1, 10) + field(8, field(2, 20)), "it does not hold a format version, a graph"),
         (field(7, b"") + field(8, field(2, 20)), "it does not hold a format version, a graph"),

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import click
 
+from seq2edge.command_options import signature_option
 from seq2edge.device_options import device_options
 
 
@@ -14,6 +15,7 @@ from seq2edge.device_options import device_options
 @click.option("--reference", type=click.Path(path_type=Path), help="Their translations, for BLEU and chrF.")
 @device_options()
 @click.option("--json", "as_json", is_flag=True, help="Print the verdict as JSON.")
+@signature_option
 def command(
     bundle: Path,
     against: Path,
@@ -23,6 +25,7 @@ def command(
     provider_options: tuple[str, ...],
     strict_device: bool,
     as_json: bool,
+    require_signature: Path | None,
 ) -> None:
     """Compare BUNDLE with the PyTorch model it came from; exit code 1 if it says something else."""
     from seq2edge.automatic import settled
@@ -37,7 +40,7 @@ def command(
     from seq2edge_graphs.compare.texts import read_texts
 
     texts, references = read_texts(source, reference)
-    loaded = load_bundle(bundle)
+    loaded = load_bundle(bundle, require_signature=require_signature)
     wanted = Place(device=device, options=parse_options(provider_options), strict=strict_device)
     place = settled(wanted, loaded.manifest)
     with stages() as say:

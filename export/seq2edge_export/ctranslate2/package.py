@@ -21,6 +21,8 @@ WANTED = re.compile(
 )
 PIECES = (".model", ".spm")  # how SentencePiece models end
 SIDES = {"source": re.compile(r"(src|source)[._-]"), "target": re.compile(r"(tgt|trg|target)[._-]")}
+LARGEST = 32  # times what is packed: weights cannot be packed much, and a trap can
+SMALL = 10_000_000  # bytes of which nobody takes harm
 ATTRIBUTION = 2000  # characters of a package's README
 
 
@@ -56,6 +58,11 @@ def unpack(path: Path) -> Path:
         with ZipFile(path) as archive:
             members = list(_wanted(archive))
             size, free = sum(member.file_size for member in members), shutil.disk_usage(folder).free
+            packed = sum(member.compress_size for member in members)
+            if size > LARGEST * packed + SMALL:
+                raise CheckpointError(
+                    f"{path} has {packed:,} bytes that become {size:,}, which no package of weights does"
+                )
             if size > free:
                 raise CheckpointError(f"{path} takes {size:,} bytes unpacked, but {folder.parent} has {free:,} left")
             archive.extractall(folder, members)

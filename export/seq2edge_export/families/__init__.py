@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from seq2edge.errors import CheckpointError, UsageError
+from seq2edge.errors import CheckpointError, Seq2EdgeError, UsageError
 from seq2edge_export import checkpoint
 from seq2edge_export.checkpoint import Checkpoint
 from seq2edge_export.families import (
@@ -55,7 +55,15 @@ def load_checkpoint(path: Path, family: str = AUTO) -> Checkpoint:
     if family != AUTO and family not in FAMILIES:
         raise UsageError(f"there is no family {family!r}; there are {', '.join(FAMILIES)}")
     path = download(path.as_posix()) if is_hub_name(path) else path
-    return FAMILIES[detect(path) if family == AUTO else family].load(path)
+    name = detect(path) if family == AUTO else family
+    try:
+        return FAMILIES[name].load(path)
+    except (Seq2EdgeError, OSError):
+        raise
+    except Exception as error:  # the files may hold anything, and what it leads to cannot all be foreseen
+        raise CheckpointError(
+            f"{path} cannot be read as a checkpoint of the family {name} ({type(error).__name__}: {error})"
+        ) from error
 
 
 def detect(path: Path) -> str:

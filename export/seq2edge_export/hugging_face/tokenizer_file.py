@@ -9,6 +9,7 @@ from tokenizers.models import BPE
 
 from seq2edge.errors import CheckpointError
 from seq2edge.tokenization import Tokenization
+from seq2edge.vocabularies.tokenizer_json_file import MOST_TOKENS, check_tokenizer_json
 from seq2edge_export.hugging_face.folder import TOKENIZER, TOKENIZER_CONFIG, Settings, read_settings
 from seq2edge_export.hugging_face.made_files import made_file
 
@@ -26,7 +27,7 @@ def tokenizers_rules(file: Path, *, source_bos: bool = False, source_prefix: str
 def token_ids(file: Path) -> dict[str, int]:
     """Every token of a ``tokenizer.json``, added ones too."""
     try:
-        return dict(Tokenizer.from_file(str(file)).get_vocab(with_added_tokens=True))
+        return dict(Tokenizer.from_str(check_tokenizer_json(file)).get_vocab(with_added_tokens=True))
     except Exception as error:  # the library has no type of its own for what it raises
         raise CheckpointError(f"{file} is not a tokenizer.json that can be read ({error})") from None
 
@@ -44,6 +45,8 @@ def byte_level_file(folder: Path) -> Path:
 
 def _byte_level(folder: Path, settings: Settings) -> Any:
     vocabulary = read_settings(folder / VOCABULARY)
+    if not all(type(number) is int and 0 <= number < MOST_TOKENS for number in vocabulary.values()):
+        raise CheckpointError(f"{folder / VOCABULARY} has ids that are no whole numbers from 0 to {MOST_TOKENS - 1:,}")
     try:
         lines = (folder / MERGES).read_text(encoding="utf-8").split("\n")
         merges = [(first, second) for first, second in (line.split(" ") for line in lines if _is_merge(line))]

@@ -8,7 +8,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from seq2edge import __version__
-from seq2edge.bundle import Bundle, Manifest, Precision, Quantization, load_bundle
+from seq2edge.bundle import Bundle, Manifest, Precision, Quantization, load_bundle, vet_graphs
 from seq2edge.errors import ParityError, UsageError
 from seq2edge.files import new_folder
 from seq2edge.parity import LIMITS, shortcomings
@@ -50,6 +50,7 @@ def quantize_bundle(
         if compare:
             say("comparing with float32")
             made = replace(made, manifest=_proven(made, original, wish))
+        vet_graphs(folder, made.manifest)
         write_manifest(folder, made.manifest)
     return load_bundle(target)
 

@@ -30,8 +30,8 @@ class Peers:
             )
 
 
-def load_bundles(paths: Sequence[Path]) -> list[Bundle]:
-    return [load_bundle(path) for path in paths or (EMBEDDED,)]
+def load_bundles(paths: Sequence[Path], require_signature: Path | None = None) -> list[Bundle]:
+    return [load_bundle(path, require_signature=require_signature) for path in paths or (EMBEDDED,)]
 
 
 def plan_bundles(bundles: Sequence[Bundle]) -> list[SystemPlan]:

@@ -39,6 +39,7 @@ class Wanted:
     memory: bool = True  # start a process for each system and setting
     texts: Given = field(default_factory=Texts)
     peers: Peers = field(default_factory=Peers)
+    require_signature: Path | None = None  # a public key: all bundles must be signed with its other half
 
     def __post_init__(self) -> None:
         for place in self.places:
@@ -78,7 +79,7 @@ class Model:
 def run(wanted: Wanted, *, begin: Callable[[int], Tick] = lambda _: lambda _: None) -> Report:
     """Measure all that is wanted; ``begin`` is told how many times its answer will be called."""
     machine = take_fingerprint()
-    bundles = load_bundles(wanted.bundles)
+    bundles = load_bundles(wanted.bundles, wanted.require_signature)
     models = [_model(bundle, wanted) for bundle in bundles]
     with TemporaryDirectory() as folder:
         plans = [*plan_bundles(bundles), *plan_peers(wanted.peers, bundles, Path(folder))]

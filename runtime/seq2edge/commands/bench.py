@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from seq2edge.command_options import signature_option
 from seq2edge.device_options import device_options
 
 COUNT = click.IntRange(min=1)
@@ -40,6 +41,7 @@ ENVIRONMENT = ".venv-optimum/bin/python"  # made by  make optimum
     envvar="SEQ2EDGE_OPTIMUM_PYTHON",
     help="Python of an environment that has optimum-onnx.",
 )
+@signature_option
 @click.option("--json", "json_file", type=FILE, help="Write everything to this file.")
 @click.option("--plot", type=FILE, help="Draw latency and throughput (.png, .svg or .pdf).")
 @click.option("--compare", type=FILE, nargs=2, metavar="BEFORE AFTER", help="Only say how two --json files differ.")

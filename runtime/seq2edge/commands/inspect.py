@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from seq2edge.command_options import signature_option
+
 if TYPE_CHECKING:
     from seq2edge.report import Facts, Rows
 
@@ -20,17 +22,23 @@ LENGTH = click.IntRange(min=1)
 @click.option("--source-length", type=LENGTH, default=25, show_default=True, help="Source tokens for the cost.")
 @click.option("--target-length", type=LENGTH, default=25, show_default=True, help="Target tokens for the cost.")
 @click.option("--json", "as_json", is_flag=True, help="Print everything as JSON.")
-def command(path: Path | None, source_length: int, target_length: int, as_json: bool) -> None:
+@signature_option
+def command(
+    path: Path | None, source_length: int, target_length: int, as_json: bool, require_signature: Path | None
+) -> None:
     """Show what a bundle holds and costs, or what an ONNX file holds; left out, the embedded model."""
     from seq2edge.bundle import EMBEDDED, load_bundle
+    from seq2edge.errors import UsageError
     from seq2edge.onnx_file import read_onnx
     from seq2edge.report import bundle_facts, describe_bundle, describe_onnx, onnx_facts
 
     if path is not None and not path.is_dir() and (path.is_file() or path.suffix == ".onnx"):
+        if require_signature is not None:
+            raise UsageError(f"{path} is one file, and only a whole bundle can be signed; name its folder")
         file = read_onnx(path)
         _show(onnx_facts(file) if as_json else describe_onnx(file))
     else:
-        bundle = load_bundle(path or EMBEDDED)
+        bundle = load_bundle(path or EMBEDDED, require_signature=require_signature)
         tell = bundle_facts if as_json else describe_bundle
         _show(tell(bundle, source_length=source_length, target_length=target_length))
 

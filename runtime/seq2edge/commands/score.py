@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from seq2edge.command_options import Names
+from seq2edge.command_options import Names, signature_option
 from seq2edge.device_options import device_options, tell_device
 
 if TYPE_CHECKING:
@@ -29,6 +29,7 @@ PAIRS_AT_ONCE = 1024
 @device_options()
 @click.option("--threads", type=click.IntRange(min=1), help="CPU threads of a worker.")
 @click.option("--workers", type=click.IntRange(min=1), help="Batches to score at the same time.")
+@signature_option
 def command(
     model: Path | None,
     source: Path | None,
@@ -42,6 +43,7 @@ def command(
     strict_device: bool,
     threads: int | None,
     workers: int | None,
+    require_signature: Path | None,
 ) -> None:
     """Give the log-probability of each translation in lines of  source<TAB>target  in UTF-8."""
     from seq2edge.cpus import share_cpus
@@ -61,6 +63,7 @@ def command(
         workers=workers,
         provider_options=parse_options(provider_options),
         strict_device=strict_device,
+        require_signature=require_signature,
     )
     tell_device(device, translator)
     with translator, written_lines(target) as write:

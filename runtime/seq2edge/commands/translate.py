@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from seq2edge.command_options import Names, grouped_help, options_of, take_given
+from seq2edge.command_options import Names, grouped_help, options_of, signature_option, take_given
 from seq2edge.device_options import device_options, tell_device
 from seq2edge.generation import GenerationOptions
 from seq2edge.text_options import TextOptions
@@ -54,6 +54,7 @@ class Task:
 @device_options()
 @click.option("--threads", type=click.IntRange(min=1), help="CPU threads of a worker.")
 @click.option("--workers", type=click.IntRange(min=1), help="Batches to translate at the same time.")
+@signature_option
 @click.option("--stats", is_flag=True, help="Say at the end how much was done in what time.")
 @options_of(TextOptions, unset=True)
 @options_of(GenerationOptions, unset=True)
@@ -64,6 +65,7 @@ def command(
     strict_device: bool,
     threads: int | None,
     workers: int | None,
+    require_signature: Path | None,
     n_best: int | None,
     stats: bool,
     **values: Any,
@@ -95,6 +97,7 @@ def command(
         workers=workers,
         provider_options=parse_options(provider_options),
         strict_device=strict_device,
+        require_signature=require_signature,
     ) as translator:
         tell_device(device, translator)
         if n_best is not None:

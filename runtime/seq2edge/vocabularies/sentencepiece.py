@@ -7,6 +7,7 @@ from pathlib import Path
 from sentencepiece import SentencePieceProcessor
 
 from seq2edge.errors import DataError
+from seq2edge.vocabularies.sentencepiece_file import check_sentencepiece
 
 SPACE = "▁"
 BYTE = re.compile(r"<0x([0-9A-F]{2})>")  # a byte of a character that has no piece
@@ -36,7 +37,7 @@ class SentencePieces:
         return sum(characters(piece) for piece, number in zip(self.spell(text), ids, strict=True) if number in self.odd)
 
     def piece(self, number: int) -> str:
-        return str(self.model.id_to_piece(number)) if number < self.get_piece_size() else f"<{number}>"
+        return str(self.model.id_to_piece(number)) if 0 <= number < self.get_piece_size() else f"<{number}>"
 
     def get_piece_size(self) -> int:
         return int(self.model.get_piece_size())
@@ -51,6 +52,7 @@ def characters(piece: str) -> int:
 
 
 def load_sentencepiece(path: Path) -> SentencePieces:
+    check_sentencepiece(path)
     try:
         return SentencePieces(SentencePieceProcessor(model_file=str(path)))
     except (OSError, RuntimeError) as error:

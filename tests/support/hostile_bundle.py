@@ -1,0 +1,40 @@
+"""Bundles that a stranger might have made: changed files, with hashes that fit all the same."""
+
+import hashlib
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import onnx
+
+from seq2edge import names
+from seq2edge.bundle import EMBEDDED
+
+
+def copy_bundle(folder: Path, source: Path = EMBEDDED) -> Path:
+    return Path(shutil.copytree(source, folder))
+
+
+def rehash(folder: Path) -> None:
+    """Let the manifest say what the files are now."""
+    path = folder / names.MANIFEST
+    content = json.loads(path.read_text(encoding="utf-8"))
+    for name in content["files"]:
+        data = (folder / name).read_bytes()
+        content["files"][name] = {"sha256": hashlib.sha256(data).hexdigest(), "size": len(data)}
+    path.write_text(json.dumps(content), encoding="utf-8")
+
+
+def change_graph(folder: Path, change: Callable[[onnx.ModelProto], object], name: str = names.DECODER) -> None:
+    model = onnx.load(folder / name, load_external_data=False)
+    change(model)
+    (folder / name).write_bytes(model.SerializeToString())
+    rehash(folder)
+
+
+def change_manifest(folder: Path, change: Callable[[dict], object]) -> None:
+    path = folder / names.MANIFEST
+    content = json.loads(path.read_text(encoding="utf-8"))
+    change(content)
+    path.write_text(json.dumps(content), encoding="utf-8")
