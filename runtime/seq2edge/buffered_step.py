@@ -18,6 +18,7 @@ from seq2edge import names
 from seq2edge.buffers import BoundRun
 from seq2edge.first_call import bias_of
 from seq2edge.search import Ids, Scores
+from seq2edge.words import Words
 
 if TYPE_CHECKING:
     from onnxruntime import InferenceSession
@@ -31,9 +32,12 @@ class BufferedStep:
     The logits that a call gives are overwritten by the next one.
     """
 
-    def __init__(self, decoder: "InferenceSession", mask: NDArray[np.bool_], cross: Scores) -> None:
+    def __init__(
+        self, decoder: "InferenceSession", mask: NDArray[np.bool_], cross: Scores, words: Words | None = None
+    ) -> None:
         inputs = [entry.name for entry in decoder.get_inputs()]
         self.decoder = decoder
+        self.words = words
         self.mask = mask  # (B, S)
         self.cross = cross  # (N, B, H, S, d)
         self.cross_names = [name for name in inputs if names.is_cross(name)]
@@ -79,6 +83,7 @@ class BufferedStep:
         if len(rows) < len(self.places):
             kept = rows[:, 0] // before  # (B,)
             self._drop_others(kept)
+            self.words = self.words and self.words.only(kept)
             rows = np.arange(len(rows))[:, None] * before + rows % before
         continued = self.places.ravel()[rows]  # (B, K)
         if rows.shape[1] == before:
@@ -146,6 +151,7 @@ class BufferedStep:
         self.last = np.empty(self.wanted.size, np.int32)
         self.logits = np.empty((self.wanted.size, self._vocabulary), np.float32)
         self.log_totals = np.empty(self.wanted.size, np.float32)
+        words = {} if self.words is None else self.words.inputs(np.repeat(self.words.bias, shape[1], axis=0))
         caches = list(self.cache)
         inputs = {
             names.TARGET: self.tokens,
@@ -154,6 +160,7 @@ class BufferedStep:
             names.TOTAL: self.total,
             names.WANTED: self.wanted,
             names.SOURCE_BIAS: bias_of(self.mask, shape[1] * shape[2]),
+            **words,
             **self.cross_states,
             **dict(zip(self.past_names, caches, strict=True)),
         }
@@ -163,4 +170,6 @@ class BufferedStep:
 
     @property
     def _vocabulary(self) -> int:
+        if self.words is not None:
+            return len(self.words.ids)
         return int(next(one.shape[-1] for one in self.decoder.get_outputs() if one.name == names.LOGITS))

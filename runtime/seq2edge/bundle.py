@@ -73,6 +73,8 @@ class Manifest:
 
     def __post_init__(self) -> None:
         wanted = {names.ENCODER, names.DECODER, names.WEIGHTS, *self.tokenizer.files}  # a scorer is optional
+        if names.SHORTLIST in self.files:
+            wanted |= {names.SHORT_DECODER, names.WORDS_GRAPH}
         missing = sorted(wanted - self.files.keys())
         if missing:
             raise ValueError(f"files does not name {', '.join(missing)}")

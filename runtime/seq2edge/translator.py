@@ -8,6 +8,7 @@ from threading import Lock
 from types import TracebackType
 from typing import Any
 
+from seq2edge import names
 from seq2edge.asked import Asked, asked
 from seq2edge.assembly import best_first, of_whole_text, translation_of
 from seq2edge.bundle import EMBEDDED, load_bundle
@@ -39,7 +40,8 @@ class Translator:
 
     ``threads`` work on one batch together, which makes a single sentence fast; left out, all CPUs that the process may
     use. ``workers`` translate several batches at the same time with the same weights in memory, which makes many
-    sentences fast; the threads left out are then divided among them. It may be called from many threads.
+    sentences fast; the threads left out are then divided among them. It may be called from many threads. A bundle with
+    a ``shortlist`` says only words that it lists for a text, unless that is turned off.
 
     In all methods, ``options`` are fields of ``GenerationOptions``, such as ``num_beams=1`` or ``length_penalty=0.6``,
     and of ``TextOptions``, such as ``long="error"``; what is left out is as the bundle says. A ``hook`` is called at
@@ -55,6 +57,7 @@ class Translator:
         device: Device = "cpu",
         threads: int | None = None,
         workers: int = 1,
+        shortlist: bool = True,
     ) -> None:
         for name, value in {"threads": threads, "workers": workers}.items():
             if value is not None and value < 1:
@@ -66,7 +69,8 @@ class Translator:
         files = {name: self.bundle.folder / name for name in self.manifest.files}
         tokenizer = load_tokenizer(self.manifest.tokenizer, self.manifest.tokens, files)
         self.tokenizer = tokenizer.tagged(default_tags(self.manifest.languages))
-        self.engine = OnnxEngine(self.bundle, threads=self.threads, device=device)
+        self.shortlist = shortlist and names.SHORTLIST in self.manifest.files
+        self.engine = OnnxEngine(self.bundle, threads=self.threads, device=device, shortlist=self.shortlist)
         self._workers = Workers(workers)
         self._lock = Lock()
         self._loaded_reader: TargetReader | None = None

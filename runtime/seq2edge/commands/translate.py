@@ -53,6 +53,9 @@ class Task:
 @click.option("--device", default="cpu", show_default=True, help="Where to compute: cpu or cuda.")
 @click.option("--threads", type=click.IntRange(min=1), help="CPU threads of a worker.")
 @click.option("--workers", type=click.IntRange(min=1), help="Batches to translate at the same time.")
+@click.option(
+    "--shortlist/--no-shortlist", default=True, help="Say only words that the bundle's shortlist has, if any."
+)
 @click.option("--stats", is_flag=True, help="Say at the end how much was done in what time.")
 @options_of(TextOptions, unset=True)
 @options_of(GenerationOptions, unset=True)
@@ -62,6 +65,7 @@ def command(
     threads: int | None,
     workers: int | None,
     n_best: int | None,
+    shortlist: bool,
     stats: bool,
     **values: Any,
 ) -> None:
@@ -84,7 +88,7 @@ def command(
     _check(task)
     started = time.perf_counter()
     workers, threads = share_cpus(workers, threads, many=not task.texts and not _is_interactive(task))
-    with Translator(model, device=device, threads=threads, workers=workers) as translator:
+    with Translator(model, device=device, threads=threads, workers=workers, shortlist=shortlist) as translator:
         if n_best is not None:
             options |= _n_best(n_best, translator, options)
         _warn_of_idle_options(translator, options)
