@@ -3,11 +3,14 @@
     python benchmarks/shortlist.py embedded --learn train.tsv --pairs dev.tsv    time, equal outputs, BLEU
     python benchmarks/shortlist.py base                                         time alone, with some random words
 
+Times are of the CPU, which other processes on the machine disturb less.
+
 Pairs are lines of  source<TAB>target. The base model has no text to lose: every batch has the same 1,000 random words.
 """
 
 import tempfile
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -15,7 +18,7 @@ import numpy as np
 
 import models
 import results
-from seq2edge import Translator
+from seq2edge import Translator, names
 from seq2edge.bundle import EMBEDDED, Bundle, load_bundle
 from seq2edge.decoding import decode
 from seq2edge.generation import GenerationOptions
@@ -104,19 +107,17 @@ def loss(made: Bundle, sources: list[str], references: list[str], beams: int, wo
 
 def times(made: Bundle, ids: list[list[int]], generation: GenerationOptions, work: str, **changes: int) -> list[Row]:
     """Milliseconds of a sentence with and without, the best of some rounds in turns."""
-    from dataclasses import replace
-
     engines = {kind: OnnxEngine(made, threads=1, shortlist=kind) for kind in (False, True)}
-    table, rows = read_shortlist(made.folder / "shortlist.bin"), []
+    table, rows = read_shortlist(made.folder / names.SHORTLIST), []
     for beams in BEAMS:
         for batch in BATCHES:
             options = replace(generation, num_beams=beams, **changes)
             sources, best = ids[: SENTENCES[batch]], {False: float("inf"), True: float("inf")}
             for _ in range(ROUNDS):
                 for kind, engine in engines.items():
-                    started = time.perf_counter()
+                    started = time.process_time()
                     decode(engine, sources, options, batch_size=batch, batch_tokens=10**9)
-                    best[kind] = min(best[kind], time.perf_counter() - started)
+                    best[kind] = min(best[kind], time.process_time() - started)
             parts = [sources[place : place + batch] for place in range(0, len(sources), batch)]
             words = float(np.mean([table.allowed(part).any(axis=0).sum() for part in parts]))
             rows.append(

@@ -1,4 +1,4 @@
-"""Shortlists of the other kinds of decoders: in float32 and float16, with a growing cache, recurrent; none in 4 bits."""
+"""Shortlists of other decoders: in float32 and float16, with a growing cache, recurrent; none in 4 bits."""
 
 from pathlib import Path
 

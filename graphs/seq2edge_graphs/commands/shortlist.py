@@ -32,9 +32,8 @@ def command(
 
     That is faster, as the output layer has less to compute, and may change a translation.
     """
-    from seq2edge import names
     from seq2edge.progress import stages
-    from seq2edge.shortlist import read_shortlist
+    from seq2edge.report import shortlist_text
     from seq2edge_graphs.shortlist.bundle import add_shortlist
 
     learned: list[int] = []
@@ -42,12 +41,8 @@ def command(
     with stages() as say:
         say("reading the lists" if learn is None else "learning the lists")
         made = add_shortlist(bundle, output, make, force=force)
-    table = read_shortlist(made.folder / names.SHORTLIST)
     source = f", learned from {learned[0]:,} pairs" if learned else ""
-    average = (len(table.words) - len(table.always)) / table.source_tokens
-    click.echo(
-        f"{output}: {made.size_text}; {average:.1f} words for a source token and {len(table.always)} for all{source}"
-    )
+    click.echo(f"{output}: {made.size_text}; shortlist of {shortlist_text(made)}{source}")
 
 
 def _table(
