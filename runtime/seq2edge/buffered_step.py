@@ -19,6 +19,7 @@ from seq2edge.blocks import Blocks
 from seq2edge.buffers import BoundRun
 from seq2edge.first_call import bias_of
 from seq2edge.search import Ids, Scores
+from seq2edge.words import Words
 
 if TYPE_CHECKING:
     from onnxruntime import InferenceSession
@@ -33,11 +34,17 @@ class BufferedStep:
     """
 
     def __init__(
-        self, decoder: "InferenceSession", mask: NDArray[np.bool_], cross: Scores, blocks: Blocks | None = None
+        self,
+        decoder: "InferenceSession",
+        mask: NDArray[np.bool_],
+        cross: Scores,
+        blocks: Blocks | None = None,
+        words: Words | None = None,
     ) -> None:
         inputs = [entry.name for entry in decoder.get_inputs()]
         self.decoder = decoder
         self.blocks = blocks or Blocks()
+        self.words = words
         self.mask = mask  # (B, S)
         self.cross = cross  # (N, B, H, S, d)
         self.cross_names = [name for name in inputs if names.is_cross(name)]
@@ -83,6 +90,7 @@ class BufferedStep:
         if len(rows) < len(self.places):
             kept = rows[:, 0] // before  # (B,)
             self._drop_others(kept)
+            self.words = self.words and self.words.only(kept)
             rows = np.arange(len(rows))[:, None] * before + rows % before
         continued = self.places.ravel()[rows]  # (B, K)
         if rows.shape[1] == before:
@@ -153,6 +161,7 @@ class BufferedStep:
             self.logits = self.blocks.take((self.wanted.size, self._vocabulary), np.float32)
         self.logits = self.logits[: self.wanted.size]
         self.log_totals = np.empty(self.wanted.size, np.float32)
+        words = {} if self.words is None else self.words.inputs(np.repeat(self.words.bias, shape[1], axis=0))
         caches = list(self.cache)
         inputs = {
             names.TARGET: self.tokens,
@@ -161,6 +170,7 @@ class BufferedStep:
             names.TOTAL: self.total,
             names.WANTED: self.wanted,
             names.SOURCE_BIAS: bias_of(self.mask, shape[1] * shape[2]),
+            **words,
             **self.cross_states,
             **dict(zip(self.past_names, caches, strict=True)),
         }
@@ -170,4 +180,6 @@ class BufferedStep:
 
     @property
     def _vocabulary(self) -> int:
+        if self.words is not None:
+            return len(self.words.ids)
         return int(next(one.shape[-1] for one in self.decoder.get_outputs() if one.name == names.LOGITS))

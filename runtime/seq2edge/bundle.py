@@ -85,6 +85,9 @@ class Manifest:
 
     def _check_files(self) -> None:
         wanted = {names.ENCODER, names.DECODER, names.WEIGHTS, *self.tokenizer.files}  # a scorer is optional
+        shortlist = {names.SHORTLIST, names.SHORT_DECODER, names.WORDS_GRAPH}
+        if shortlist & self.files.keys():
+            wanted |= shortlist
         missing = sorted(wanted - self.files.keys())
         if missing:
             raise ValueError(f"files does not name {', '.join(missing)}")
@@ -169,10 +172,10 @@ def vet_graphs(folder: Path, manifest: Manifest) -> None:
     weights_bytes, portable = manifest.files[names.WEIGHTS].size, manifest.dialect == "portable"
     found = {
         name: vet_graph(folder / name, weights_bytes=weights_bytes, portable=portable)
-        for name in (names.ENCODER, names.DECODER, names.SCORER)
+        for name in names.GRAPHS
         if name in manifest.files
     }
-    check_interface(found[names.ENCODER], found[names.DECODER], found.get(names.SCORER))
+    check_interface(found)
 
 
 def _check_file(path: Path, entry: FileEntry, *, check_hashes: bool) -> None:

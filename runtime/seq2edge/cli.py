@@ -31,6 +31,7 @@ COMMANDS = {
     "recipe": Entry("seq2edge_export.commands.recipe", "Draft the recipe of a PyTorch state dict, to export it."),
     "export": Entry("seq2edge_export.commands.export", "Turn a checkpoint into a bundle."),
     "quantize": Entry("seq2edge_graphs.commands.quantize", "Make a bundle in fewer bits from one in float32."),
+    "shortlist": Entry("seq2edge_graphs.commands.shortlist", "Make a bundle faster by lists of words to choose from."),
     "verify": Entry("seq2edge_export.commands.verify", "Prove that a bundle says what its checkpoint says."),
     "train": Entry("seq2edge_export.commands.train", "Train a small translation model."),
 }

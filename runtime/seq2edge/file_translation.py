@@ -74,7 +74,8 @@ def translate_file(
     _check("errors", errors, get_args(Errors))
     check_apart(source, target)
     wanted = asked(options, translator.manifest)
-    job = _job(translator.manifest, wanted, source, {"format": format, "errors": errors, "prefix": prefix})
+    more = {"format": format, "errors": errors, "prefix": prefix, "shortlist": str(translator.shortlist)}
+    job = _job(translator.manifest, wanted, source, more)
     lines, summary = Lines(source, errors), Summary()
     with resumable_output(target, job, resume=resume) as output:
         lines.skip(output.done, output.digest)

@@ -15,6 +15,7 @@ from seq2edge.encoding import pad_sources
 from seq2edge.first_call import empty_past
 from seq2edge.search import Ids, Scores
 from seq2edge.tensors import Tensor, run_where_they_are
+from seq2edge.words import Words
 
 if TYPE_CHECKING:
     from onnxruntime import InferenceSession
@@ -34,6 +35,7 @@ class GrowingStep:
         self.source: dict[str, Tensor] = {}  # by input: the mask and the cross states, one row a sentence
         self.past: dict[str, Tensor] = {}
         self.sentences, self.rows_per_sentence = 0, 1
+        self.words: Words | None = None
 
     def start(self, sources: list[list[int]], *, pad: int) -> "GrowingStep":
         """Encode some sentences, and forget those before."""
@@ -44,6 +46,11 @@ class GrowingStep:
         self.source[names.SOURCE_MASK] = self.chooser.select(mask, everybody, self.kinds[names.SOURCE_MASK])
         self.past = empty_past(self.decoder, rows=len(sources))
         self.sentences, self.rows_per_sentence = len(sources), 1
+        return self
+
+    def with_words(self, words: Words | None) -> "GrowingStep":
+        """The same among some words, which the graph is then given."""
+        self.words = words
         return self
 
     @property
@@ -67,7 +74,8 @@ class GrowingStep:
 
     def _step(self, tokens: Ids, rows: Ids, fetched: tuple[str, ...] = ()) -> Tensor:
         self._keep_sentences(rows[:, 0] // self.rows_per_sentence)
-        given = {names.TARGET: tokens, names.ROWS: rows, **self.source, **self.past}
+        words = {} if self.words is None else self.words.inputs(self.words.bias[:, None])  # (B, 1, U)
+        given = {names.TARGET: tokens, names.ROWS: rows, **self.source, **self.past, **words}
         found = run_where_they_are(self.decoder, given, memory=self.memory, fetched=fetched)
         self.past = {name: found[names.present_of(name)] for name in self.past}
         self.rows_per_sentence = rows.shape[1]
@@ -76,6 +84,7 @@ class GrowingStep:
     def _keep_sentences(self, kept: Ids) -> None:
         if len(kept) < self.sentences:
             self.source = {n: self.chooser.select(states, kept, self.kinds[n]) for n, states in self.source.items()}
+            self.words = self.words and self.words.only(kept)
             self.sentences = len(kept)
 
 

@@ -1,6 +1,6 @@
 """What the graphs of a bundle must take and give, so that the runtime can call them; needs nothing."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
 
 from seq2edge import names
 from seq2edge.errors import BundleError
@@ -9,6 +9,7 @@ from seq2edge.onnx_file import OnnxFile, Value
 MOST_STATES = 4096  # cross states, or those of the cache: two for every layer
 LARGEST_AXIS = 2**24  # more than the largest vocabulary
 STATES = ("float32", "float16", "int64")
+WORD_INPUTS = (names.WORD_MATRIX, names.WORD_SCALES, names.WORD_BIAS)
 # What a decoder reads besides its states, by the form of its cache: types and how many axes.
 GROWING = {names.TARGET: ("int64", 3), names.ROWS: ("int64", 2), names.SOURCE_MASK: ("bool", 2)}
 BUFFERED = {
@@ -21,11 +22,15 @@ BUFFERED = {
 }
 
 
-def check_interface(encoder: OnnxFile, decoder: OnnxFile, scorer: OnnxFile | None) -> None:
-    """Refuse graphs that do not fit together, or not what the runtime gives them."""
-    cross = _check_encoder(encoder)
-    _check_decoder(decoder, cross, {names.LOGITS: 2 if _is_buffered(decoder) else 3})
-    if scorer is not None:
+def check_interface(graphs: Mapping[str, OnnxFile]) -> None:
+    """Refuse graphs, by the names of their files, that do not fit together or not what the runtime gives them."""
+    cross = _check_encoder(graphs[names.ENCODER])
+    logits = {names.LOGITS: 2 if _is_buffered(graphs[names.DECODER]) else 3}
+    _check_decoder(graphs[names.DECODER], cross, logits)
+    if names.SHORT_DECODER in graphs:
+        words = _check_words(graphs[names.SHORT_DECODER], graphs[names.WORDS_GRAPH], axes=logits[names.LOGITS])
+        _check_decoder(graphs[names.SHORT_DECODER], cross, logits, words)
+    if (scorer := graphs.get(names.SCORER)) is not None:
         _check_decoder(scorer, cross, {names.ALL_LOGITS: 4, names.ATTENTION: 5})
         _check_sizes(scorer, [_find(scorer, names.ATTENTION)], {1, 2})  # layers and heads
 
@@ -41,12 +46,33 @@ def _check_encoder(encoder: OnnxFile) -> dict[str, Value]:
     return {output.name: output for output in encoder.outputs}
 
 
-def _check_decoder(decoder: OnnxFile, cross: dict[str, Value], wanted: dict[str, int]) -> None:
-    """``wanted``: the outputs that it must have, with so many axes."""
+def _check_words(decoder: OnnxFile, gatherer: OnnxFile, *, axes: int) -> set[str]:
+    """What a decoder reads of the words of a shortlist must be what the graph that gathers them gives."""
+    _check_inputs(gatherer, {names.WORDS: ("int64", 1)})
+    read = {value.name: value for value in decoder.inputs if value.name in WORD_INPUTS}
+    given = {value.name: value for value in gatherer.outputs}
+    bias = read.get(names.WORD_BIAS)
+    if bias is None or (bias.type, len(bias.shape or ())) != ("float32", axes):
+        raise _wrong(decoder, f"it has no {names.WORD_BIAS!r} of float32 with {axes} axes")
+    wanted = read.keys() - {names.WORD_BIAS}
+    if names.WORD_MATRIX not in wanted or given.keys() - {names.WORD_BIAS} != wanted:
+        raise _wrong(gatherer, f"it gives {sorted(given)}, but the decoder reads {sorted(read)}")
+    for name in wanted:
+        if (given[name].type, _fixed(given[name])) != (read[name].type, _fixed(read[name])):
+            raise _wrong(gatherer, f"it gives {_shown(given[name])}, but the decoder reads {_shown(read[name])}")
+    return set(read)
+
+
+def _check_decoder(
+    decoder: OnnxFile, cross: dict[str, Value], wanted: dict[str, int], words: Collection[str] = ()
+) -> None:
+    """``wanted``: the outputs that it must have, with so many axes; ``words``: inputs that another graph gives."""
     states = [value for value in decoder.inputs if names.is_past(value.name)]
     given = [value for value in decoder.inputs if names.is_cross(value.name)]
     buffered = _is_buffered(decoder)
-    _check_inputs(decoder, BUFFERED if buffered else GROWING, ignored={value.name for value in (*states, *given)})
+    _check_inputs(
+        decoder, BUFFERED if buffered else GROWING, ignored={*words, *(value.name for value in (*states, *given))}
+    )
     _check_count(decoder, len(states))
     for value in given:
         made = cross.get(value.name)
@@ -58,6 +84,8 @@ def _check_decoder(decoder: OnnxFile, cross: dict[str, Value], wanted: dict[str,
         _check_state(decoder, value)
     if buffered:
         _check_buffers(decoder, [*given, *states])
+    if buffered and names.LOGITS in wanted and not words:
+        _check_sizes(decoder, [_find(decoder, names.LOGITS)], {1})  # the vocabulary
     _check_outputs(decoder, wanted, states, buffered=buffered)
 
 
@@ -88,7 +116,6 @@ def _check_outputs(decoder: OnnxFile, wanted: dict[str, int], states: list[Value
         return
     first, *present = (value.name for value in decoder.outputs)
     if buffered:
-        _check_sizes(decoder, [_find(decoder, names.LOGITS)], {1})  # the vocabulary
         _find(decoder, names.LOG_TOTALS)
         missing = {names.present_of(value.name) for value in states} - set(present)
         if missing or len(present) != len(states) + 1:

@@ -3,12 +3,17 @@
 ENCODER, DECODER, WEIGHTS, MANIFEST = "encoder.onnx", "decoder.onnx", "weights.bin", "manifest.json"
 SIGNATURE = "manifest.sig"  # of the manifest, if somebody has signed it
 SCORER = "scorer.onnx"  # the decoder again, with the logits of all positions and the cross-attention
+# Of a bundle with a shortlist: the table, the decoder that is given the words it may say, and what gathers them.
+SHORTLIST, SHORT_DECODER, WORDS_GRAPH = "shortlist.bin", "short_decoder.onnx", "words.onnx"
+GRAPHS = (ENCODER, DECODER, SCORER, SHORT_DECODER, WORDS_GRAPH)
 
 SOURCE, SOURCE_MASK = "source", "source_mask"
 TARGET, ROWS, LOGITS = "target", "rows", "logits"
 # In the place of rows and the source mask, where the cache is in buffers.
 POSITIONS, LAST, TOTAL, WANTED, SOURCE_BIAS = "positions", "last", "total", "wanted", "source_bias"
 LOG_TOTALS = "log_totals"
+# Of the words of a shortlist: their ids, what the states are multiplied with, and what is added to each row.
+WORDS, WORD_MATRIX, WORD_SCALES, WORD_BIAS = "words", "word_matrix", "word_scales", "word_bias"
 ALL_LOGITS, ATTENTION = "all_logits", "attention"
 
 # Axes whose size changes from call to call.

@@ -1,6 +1,8 @@
 """The encoder and the decoder of a bundle as an engine; needs numpy and onnxruntime."""
 
 from collections import Counter
+from collections.abc import Callable
+from functools import partial
 
 from seq2edge import names
 from seq2edge.blocks import Blocks
@@ -14,20 +16,24 @@ from seq2edge.errors import BundleError
 from seq2edge.first_call import is_buffered
 from seq2edge.growing_step import GrowingStep, source_kinds
 from seq2edge.sessions import HERE, computing, elsewhere, open_session
+from seq2edge.short_step import ShortStep, open_words
+from seq2edge.words import Words
 
 ROWS_AT_ONCE = 64
 LOGITS_AT_ONCE = 2**20  # 4 MB: more rows of a large vocabulary leave the caches of a CPU between two passes
 
 
 class OnnxEngine:
-    """Encoder and decoder of one bundle, ready to run."""
+    """Encoder and decoder of one bundle, ready to run; with ``shortlist``, the words are those of its shortlist."""
 
-    def __init__(self, bundle: Bundle, *, threads: int, place: Place = HERE) -> None:
+    def __init__(self, bundle: Bundle, *, threads: int, place: Place = HERE, shortlist: bool = False) -> None:
         _check_fit(bundle, place)
         self.pad = bundle.manifest.tokens.pad
         self.threads, self.place = threads, place
         self.encoder = open_session(bundle.folder / names.ENCODER, threads=threads, place=place)
-        self.decoder = open_session(bundle.folder / names.DECODER, threads=threads, place=place)
+        self.choice = open_words(bundle, threads=threads, place=place) if shortlist else None
+        decoder = names.SHORT_DECODER if shortlist else names.DECODER
+        self.decoder = open_session(bundle.folder / decoder, threads=threads, place=place)
         self.buffered = is_buffered(self.decoder)
         self.blocks = Blocks()
         if not self.buffered:
@@ -45,12 +51,17 @@ class OnnxEngine:
         size = next(one.shape[-1] for one in self.decoder.get_outputs() if one.name == names.LOGITS)
         return max(ROWS_AT_ONCE, LOGITS_AT_ONCE // size) if isinstance(size, int) else ROWS_AT_ONCE
 
-    def start(self, sources: list[list[int]]) -> BufferedStep | GrowingStep:
+    def start(self, sources: list[list[int]]) -> BufferedStep | GrowingStep | ShortStep:
         """Encode some sentences and give the step that decodes them."""
+        open_step = self._encoded(sources)
+        return open_step(None) if self.choice is None else ShortStep(self.choice, sources, open_step)
+
+    def _encoded(self, sources: list[list[int]]) -> Callable[[Words | None], BufferedStep | GrowingStep]:
+        """What opens a step for sentences that are encoded."""
         if self.buffered:
             mask, cross = encode_together(self.encoder, sources, pad=self.pad, blocks=self.blocks)
-            return BufferedStep(self.decoder, mask, cross, self.blocks)
-        return GrowingStep(self.encoder, self.decoder, self.chooser).start(sources, pad=self.pad)
+            return partial(BufferedStep, self.decoder, mask, cross, self.blocks)
+        return GrowingStep(self.encoder, self.decoder, self.chooser).start(sources, pad=self.pad).with_words
 
     @property
     def notes(self) -> list[str]:

@@ -47,6 +47,7 @@ def describe_bundle(bundle: Bundle, *, source_length: int, target_length: int) -
         ("precision", manifest.precision),
         ("dialect", f"{manifest.dialect}, opset {manifest.opset}"),
         ("size", f"{size / 1e6:.2f} MB, {size / manifest.parameters:.3f} bytes a parameter"),
+        *([("shortlist", text)] if (text := shortlist_text(bundle)) else []),
         *[(f"{graph.path.stem} operators", _operators(graph)) for graph in graphs],
         *_constant_rows(tensor for graph in graphs for tensor in graph.tensors),
         ("licence", manifest.rights.license or "not stated"),
@@ -62,11 +63,32 @@ def bundle_facts(bundle: Bundle, *, source_length: int, target_length: int) -> F
     return {
         "bundle": str(bundle.folder),
         "size": bundle.size,
+        "shortlist": shortlist_facts(bundle),
         "cost": shape and cost_facts(shape, source_length=source_length, target_length=target_length),
         "constants": _constant_facts(tensor for graph in graphs for tensor in graph.tensors),
         "graphs": {graph.path.name: onnx_facts(graph) for graph in graphs},
         "manifest": asdict(bundle.manifest),
     }
+
+
+def shortlist_facts(bundle: Bundle) -> Facts | None:
+    """How many words the lists of a shortlist have, if there is one."""
+    if names.SHORTLIST not in bundle.manifest.files:
+        return None
+    from seq2edge.shortlist import read_shortlist  # numpy is only wanted here
+
+    table = read_shortlist(bundle.folder / names.SHORTLIST)
+    listed = len(table.words) - len(table.always)
+    return {"source_tokens": table.source_tokens, "words": listed, "words_for_all": len(table.always)}
+
+
+def shortlist_text(bundle: Bundle) -> str:
+    """The same in words; nothing if there is none."""
+    facts = shortlist_facts(bundle)
+    if facts is None:
+        return ""
+    words = facts["words"] / max(1, facts["source_tokens"])
+    return f"{words:.1f} words for a source token on average, {facts['words_for_all']} for all texts"
 
 
 def cost_facts(shape: Architecture, *, source_length: int, target_length: int) -> Facts:

@@ -8,6 +8,7 @@ from threading import Lock
 from types import TracebackType
 from typing import Any
 
+from seq2edge import names
 from seq2edge.asked import Asked, asked
 from seq2edge.assembly import best_first, of_whole_text, translation_of
 from seq2edge.automatic import settled
@@ -42,6 +43,7 @@ class Translator:
     use. ``workers`` translate several batches at the same time with the same weights in memory, which makes many
     sentences fast; the threads left out are then divided among them. It may be called from many threads.
     ``require_signature`` is a public key without whose owner's signature a bundle is refused (``seq2edge sign``).
+    A bundle with a ``shortlist`` says only words that it lists for a text, unless that is turned off.
 
     ``device`` is one of ``seq2edge.devices.DEVICES``, or ``auto`` for the fastest that works, which ``place`` then
     names. ``provider_options`` are those of onnxruntime's provider. ``notes`` says which nodes run elsewhere than on
@@ -64,6 +66,7 @@ class Translator:
         provider_options: Mapping[str, str] | None = None,
         strict_device: bool = False,
         require_signature: Path | str | None = None,
+        shortlist: bool = True,
     ) -> None:
         for name, value in {"threads": threads, "workers": workers}.items():
             if value is not None and value < 1:
@@ -78,7 +81,8 @@ class Translator:
         self.tokenizer = tokenizer.tagged(default_tags(self.manifest.languages))
         wanted = Place(device=device, options=dict(provider_options or {}), strict=strict_device)
         self.place = settled(wanted, self.manifest)
-        self.engine = OnnxEngine(self.bundle, threads=self.threads, place=self.place)
+        self.shortlist = shortlist and names.SHORTLIST in self.manifest.files
+        self.engine = OnnxEngine(self.bundle, threads=self.threads, place=self.place, shortlist=self.shortlist)
         self._workers = Workers(workers, threads=self.threads)
         self._lock = Lock()
         self._loaded_reader: TargetReader | None = None

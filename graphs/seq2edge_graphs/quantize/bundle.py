@@ -7,7 +7,7 @@ from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 
-from seq2edge import __version__
+from seq2edge import __version__, names
 from seq2edge.bundle import Bundle, Manifest, Precision, Quantization, load_bundle, vet_graphs
 from seq2edge.errors import ParityError, UsageError
 from seq2edge.files import new_folder
@@ -80,6 +80,8 @@ def _check_float(bundle: Bundle) -> None:
         raise UsageError(
             f"{bundle.folder} is in {found} already; quantize a bundle in fp32, or export the checkpoint again"
         )
+    if names.SHORTLIST in bundle.manifest.files:
+        raise UsageError(f"{bundle.folder} has a shortlist; quantize the bundle without, and add the shortlist then")
 
 
 def _grams(bundle: Bundle, wish: Wish, say: Say) -> Grams | None:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
+from seq2edge import names
 from seq2edge.bench.memory import peak_memory
 from seq2edge.bench.work import NO_LIMIT, Sources
 from seq2edge.bundle import load_bundle
@@ -65,7 +66,9 @@ class BundleSystem:
     """A bundle in onnxruntime, with the search of the runtime."""
 
     def __init__(self, plan: SystemPlan) -> None:
-        self.engine = OnnxEngine(load_bundle(Path(plan.path)), threads=plan.threads, place=plan.place)
+        bundle = load_bundle(Path(plan.path))
+        shortlist = names.SHORTLIST in bundle.manifest.files  # as translating would use it
+        self.engine = OnnxEngine(bundle, threads=plan.threads, place=plan.place, shortlist=shortlist)
 
     def translate(self, sources: Sources, options: GenerationOptions) -> Answer:
         started = time.perf_counter()

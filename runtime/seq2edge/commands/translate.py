@@ -55,6 +55,9 @@ class Task:
 @click.option("--threads", type=click.IntRange(min=1), help="CPU threads of a worker.")
 @click.option("--workers", type=click.IntRange(min=1), help="Batches to translate at the same time.")
 @signature_option
+@click.option(
+    "--shortlist/--no-shortlist", default=True, help="Say only words that the bundle's shortlist has, if any."
+)
 @click.option("--stats", is_flag=True, help="Say at the end how much was done in what time.")
 @options_of(TextOptions, unset=True)
 @options_of(GenerationOptions, unset=True)
@@ -67,6 +70,7 @@ def command(
     workers: int | None,
     require_signature: Path | None,
     n_best: int | None,
+    shortlist: bool,
     stats: bool,
     **values: Any,
 ) -> None:
@@ -98,6 +102,7 @@ def command(
         provider_options=parse_options(provider_options),
         strict_device=strict_device,
         require_signature=require_signature,
+        shortlist=shortlist,
     ) as translator:
         tell_device(device, translator)
         if n_best is not None:

@@ -10,6 +10,7 @@ from seq2edge.search.beam import beam_search
 from seq2edge.search.greedy import greedy
 from seq2edge.search.growing import Growing
 from seq2edge.search.hypothesis import Hypothesis
+from seq2edge.search.narrow import narrowed
 from seq2edge.search.sampling import sample
 from seq2edge.search.step import Hook, Ids, Scores, Step
 
@@ -34,12 +35,25 @@ def search(
     """
     if not prefixes:
         return []
-    block = prefix_block(prefixes, options)
+    task = narrowed(step, prefix_block(prefixes, options), options, hook)
+    found = _search(task.step, task.prefixes, task.options, numbers=numbers, parts=parts, hook=hook)
+    return found if task.words is None else [[task.told(one) for one in several] for several in found]
+
+
+def _search(
+    step: Step,
+    prefixes: Ids,
+    options: GenerationOptions,
+    *,
+    numbers: Sequence[int] | None,
+    parts: Sequence[int] | None,
+    hook: Hook | None,
+) -> list[list[Hypothesis]]:
     if options.num_beams > 1:
-        return beam_search(step, block, options, numbers=numbers, parts=parts, hook=hook)
+        return beam_search(step, prefixes, options, numbers=numbers, parts=parts, hook=hook)
     if options.do_sample:
-        return sample(step, block, options, numbers=numbers, parts=parts, hook=hook)
-    return greedy(step, block, options, numbers=numbers, hook=hook)
+        return sample(step, prefixes, options, numbers=numbers, parts=parts, hook=hook)
+    return greedy(step, prefixes, options, numbers=numbers, hook=hook)
 
 
 def prefix_block(prefixes: Sequence[Sequence[int]], options: GenerationOptions) -> Ids:  # (B, T)

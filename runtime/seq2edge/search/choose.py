@@ -1,5 +1,7 @@
 """Let a step choose the best tokens itself, where the options leave it the choice; needs numpy."""
 
+from typing import cast
+
 import numpy as np
 
 from seq2edge.errors import NotANumberError
@@ -31,7 +33,8 @@ class Choice:
 
 
 def choice_of(step: Step, processors: Processors) -> Choice | None:
-    return Choice(step, processors) if isinstance(step, ChoosingStep) else None
+    """None where the step cannot; asking for the whole protocol takes as long as a step of a small model."""
+    return Choice(cast(ChoosingStep, step), processors) if hasattr(step, "best") else None
 
 
 def _allowed(chosen: Ids, scores: Scores, forbidden: tuple[int, ...], count: int) -> tuple[Ids, Scores]:

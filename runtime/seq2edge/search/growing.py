@@ -9,6 +9,7 @@ from seq2edge.search.beam import beam_steps
 from seq2edge.search.beams import Beams
 from seq2edge.search.greedy import greedy_steps
 from seq2edge.search.hypothesis import Hypothesis, Pool, Pools
+from seq2edge.search.narrow import narrowed
 from seq2edge.search.sampling import sample_steps
 from seq2edge.search.step import Hook, Ids, Step
 from seq2edge.search.walk import Made, collect
@@ -24,12 +25,16 @@ class Growing:
     def __init__(
         self, step: Step, prefix: Ids, options: GenerationOptions, *, part: int = 0, hook: Hook | None = None
     ) -> None:
-        self.step, self.prefix, self.options = step, prefix, options  # the prefix is (1, T)
+        self.task = narrowed(step, prefix, options, hook)
+        self.step, self.prefix, self.options = self.task.step, self.task.prefixes, self.task.options  # (1, T)
         self.parts, self.hook = [part], hook
         self.found: Hypothesis | None = None
 
     def __iter__(self) -> Iterator[list[int]]:
-        return self._grow_beams() if self.options.num_beams > 1 else self._grow()
+        for tokens in self._grow_beams() if self.options.num_beams > 1 else self._grow():
+            yield self.task.ids(tokens)
+        assert self.found is not None
+        self.found = self.task.told(self.found)
 
     def _grow(self) -> Iterator[list[int]]:
         steps: list[Made] = []

