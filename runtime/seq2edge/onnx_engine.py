@@ -38,7 +38,7 @@ class OnnxEngine:
         """Encode some sentences and give the step that decodes them."""
         if self.buffered:
             return BufferedStep(self.decoder, *encode_together(self.encoder, sources, pad=self.pad))
-        return GrowingStep(self.encoder, self.decoder, self.chooser).start(sources, pad=self.pad)
+        return GrowingStep(self.encoder, self.decoder, self.chooser, sources, pad=self.pad)
 
     @property
     def notes(self) -> list[str]:
