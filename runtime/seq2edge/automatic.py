@@ -24,9 +24,8 @@ def settled(place: Place, manifest: Manifest, *, ask: Callable[[Device], Probe] 
     if place.options:
         raise UsageError("provider options are those of one device: name it with --device instead of auto")
     candidates = [device for device in own_memory() if _can_run(device, manifest)]
-    return replace(
-        place, device=fastest({device: ask(device) for device in (CPU, *candidates)} if candidates else {}).name
-    )
+    tried = [CPU, *candidates] if candidates else []  # with none, there is nothing to compare the CPU with
+    return replace(place, device=fastest({device: ask(device) for device in tried}).name)
 
 
 def own_memory() -> list[Device]:

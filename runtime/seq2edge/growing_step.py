@@ -28,25 +28,27 @@ class GrowingStep:
     with ``past``, in the order of its outputs behind the logits.
     """
 
-    def __init__(self, encoder: "InferenceSession", decoder: "InferenceSession", chooser: Chooser) -> None:
-        self.encoder, self.decoder, self.chooser = encoder, decoder, chooser
-        self.memory = chooser.memory
+    def __init__(
+        self,
+        encoder: "InferenceSession",
+        decoder: "InferenceSession",
+        chooser: Chooser,
+        sources: list[list[int]],
+        *,
+        pad: int,
+    ) -> None:
+        self.decoder, self.chooser, self.memory = decoder, chooser, chooser.memory
         self.kinds = source_kinds(decoder)
-        self.source: dict[str, Tensor] = {}  # by input: the mask and the cross states, one row a sentence
-        self.past: dict[str, Tensor] = {}
-        self.sentences, self.rows_per_sentence = 0, 1
         self.words: Words | None = None
-
-    def start(self, sources: list[list[int]], *, pad: int) -> "GrowingStep":
-        """Encode some sentences, and forget those before."""
-        ids, mask = pad_sources(sources, pad)
-        given = {names.SOURCE: ids, names.SOURCE_MASK: mask}
-        self.source = run_where_they_are(self.encoder, given, memory=self.memory)
-        everybody = np.arange(len(sources))
-        self.source[names.SOURCE_MASK] = self.chooser.select(mask, everybody, self.kinds[names.SOURCE_MASK])
-        self.past = empty_past(self.decoder, rows=len(sources))
         self.sentences, self.rows_per_sentence = len(sources), 1
-        return self
+        self.source = self._encoded(encoder, sources, pad)  # by input: mask and cross states, one row a sentence
+        self.past: dict[str, Tensor] = {**empty_past(decoder, rows=len(sources))}
+
+    def _encoded(self, encoder: "InferenceSession", sources: list[list[int]], pad: int) -> dict[str, Tensor]:
+        ids, mask = pad_sources(sources, pad)
+        cross = run_where_they_are(encoder, {names.SOURCE: ids, names.SOURCE_MASK: mask}, memory=self.memory)
+        there = self.chooser.select(mask, np.arange(len(sources)), self.kinds[names.SOURCE_MASK])
+        return {**cross, names.SOURCE_MASK: there}
 
     def with_words(self, words: Words | None) -> "GrowingStep":
         """The same among some words, which the graph is then given."""

@@ -61,7 +61,7 @@ class OnnxEngine:
         if self.buffered:
             mask, cross = encode_together(self.encoder, sources, pad=self.pad, blocks=self.blocks)
             return partial(BufferedStep, self.decoder, mask, cross, self.blocks)
-        return GrowingStep(self.encoder, self.decoder, self.chooser).start(sources, pad=self.pad).with_words
+        return GrowingStep(self.encoder, self.decoder, self.chooser, sources, pad=self.pad).with_words
 
     @property
     def notes(self) -> list[str]:
