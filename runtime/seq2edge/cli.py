@@ -35,7 +35,8 @@ COMMANDS = {
 }
 
 OUT_OF_MEMORY = "there is not enough memory: take a smaller model or smaller batches, or fewer workers"
-NO_MEMORY = ("can't allocate memory", "bad_alloc", "can't start new thread")  # how PyTorch and Python say it
+# how PyTorch, Python and the system say it
+NO_MEMORY = ("allocate memory", "bad_alloc", "can't start new thread", "failed to map segment")
 TERMINATED = 128 + 15  # what a shell says of a command that SIGTERM has ended
 INTERRUPTED = 130  # what a shell says of a command that Ctrl-C has ended
 
@@ -84,10 +85,6 @@ class CommandTable(click.Group):
             _refuse(ctx, DataError(f"{error.filename or 'a file'} cannot be used: {error.strerror or error}"))
         except MemoryError:
             _refuse(ctx, DataError(OUT_OF_MEMORY))
-        except RuntimeError as error:
-            if not any(words in str(error) for words in NO_MEMORY):
-                raise
-            _refuse(ctx, DataError(OUT_OF_MEMORY))
         except KeyboardInterrupt as stop:
             click.echo("\n" + "; ".join(["stopped", *map(str, stop.args)]), err=True)
             ctx.exit(INTERRUPTED)
@@ -96,6 +93,10 @@ class CommandTable(click.Group):
             if package not in EXTRAS:
                 raise
             _refuse(ctx, MissingExtraError(package, EXTRAS[package]))
+        except (RuntimeError, ImportError) as error:
+            if not any(words in str(error) for words in NO_MEMORY):
+                raise
+            _refuse(ctx, DataError(OUT_OF_MEMORY))
 
 
 @click.group(cls=CommandTable, context_settings={"help_option_names": ["-h", "--help"]})
