@@ -76,6 +76,12 @@ class CommandTable(click.Group):
     def invoke(self, ctx: click.Context) -> object:
         """Turn our errors, and packages that are missing, into one sentence and an exit code."""
         try:
+            return self._invoke(ctx)
+        except MemoryError:  # also one that came while another error was told
+            _refuse(ctx, DataError(OUT_OF_MEMORY))
+
+    def _invoke(self, ctx: click.Context) -> object:
+        try:
             return super().invoke(ctx)
         except Seq2EdgeError as error:
             _refuse(ctx, error)
@@ -83,8 +89,6 @@ class CommandTable(click.Group):
             raise
         except OSError as error:
             _refuse(ctx, DataError(f"{error.filename or 'a file'} cannot be used: {error.strerror or error}"))
-        except MemoryError:
-            _refuse(ctx, DataError(OUT_OF_MEMORY))
         except KeyboardInterrupt as stop:
             click.echo("\n" + "; ".join(["stopped", *map(str, stop.args)]), err=True)
             ctx.exit(INTERRUPTED)
