@@ -1,6 +1,7 @@
 """The ``seq2edge`` command: a table of commands, each loaded only when it is called; needs click."""
 
 import importlib
+import os
 import signal
 import sys
 from contextlib import suppress
@@ -35,6 +36,7 @@ COMMANDS = {
 }
 
 OUT_OF_MEMORY = "there is not enough memory: take a smaller model or smaller batches, or fewer workers"
+OUT_OF_MEMORY_LINE = f"Error: {OUT_OF_MEMORY}\n".encode()
 # how PyTorch, Python and the system say it
 NO_MEMORY = ("allocate memory", "bad_alloc", "can't start new thread", "failed to map segment")
 TERMINATED = 128 + 15  # what a shell says of a command that SIGTERM has ended
@@ -77,8 +79,9 @@ class CommandTable(click.Group):
         """Turn our errors, and packages that are missing, into one sentence and an exit code."""
         try:
             return self._invoke(ctx)
-        except MemoryError:  # also one that came while another error was told
-            _refuse(ctx, DataError(OUT_OF_MEMORY))
+        except MemoryError:  # also one that came while another error was told: no memory is asked for to say so
+            os.write(sys.__stderr__.fileno() if sys.__stderr__ else 2, OUT_OF_MEMORY_LINE)
+            ctx.exit(DataError.exit_code)
 
     def _invoke(self, ctx: click.Context) -> object:
         try:
