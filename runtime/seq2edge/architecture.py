@@ -65,7 +65,7 @@ class Architecture:
         for name, most in LARGEST.items():
             value = getattr(self, name)
             if type(value) is not int or not 1 <= value <= most:
-                raise ValueError(f"{name} is {short(value)}, but must be a whole number from 1 to {most:,}")
+                raise ValueError(f"{name} is {short(value)}, but must be at least 1 and at most {most:,}")
         if self.inner_width < 1 or self.inner_width % self.heads:
             name = "width" if self.attention_width is None else "attention_width"
             raise ValueError(f"{name} {self.inner_width} cannot be divided among {self.heads} heads")

@@ -1,6 +1,7 @@
 """The ``seq2edge`` command: a table of commands, each loaded only when it is called; needs click."""
 
 import importlib
+import os
 import signal
 import sys
 from contextlib import suppress
@@ -37,7 +38,9 @@ COMMANDS = {
 }
 
 OUT_OF_MEMORY = "there is not enough memory: take a smaller model or smaller batches, or fewer workers"
-NO_MEMORY = ("can't allocate memory", "bad_alloc", "can't start new thread")  # how PyTorch and Python say it
+OUT_OF_MEMORY_LINE = f"Error: {OUT_OF_MEMORY}\n".encode()
+# how PyTorch, Python and the system say it
+NO_MEMORY = ("allocate memory", "bad_alloc", "can't start new thread", "failed to map segment")
 TERMINATED = 128 + 15  # what a shell says of a command that SIGTERM has ended
 INTERRUPTED = 130  # what a shell says of a command that Ctrl-C has ended
 
@@ -77,6 +80,13 @@ class CommandTable(click.Group):
     def invoke(self, ctx: click.Context) -> object:
         """Turn our errors, and packages that are missing, into one sentence and an exit code."""
         try:
+            return self._invoke(ctx)
+        except MemoryError:  # also one that came while another error was told: no memory is asked for to say so
+            os.write(sys.__stderr__.fileno() if sys.__stderr__ else 2, OUT_OF_MEMORY_LINE)
+            ctx.exit(DataError.exit_code)
+
+    def _invoke(self, ctx: click.Context) -> object:
+        try:
             return super().invoke(ctx)
         except Seq2EdgeError as error:
             _refuse(ctx, error)
@@ -84,12 +94,6 @@ class CommandTable(click.Group):
             raise
         except OSError as error:
             _refuse(ctx, DataError(f"{error.filename or 'a file'} cannot be used: {error.strerror or error}"))
-        except MemoryError:
-            _refuse(ctx, DataError(OUT_OF_MEMORY))
-        except RuntimeError as error:
-            if not any(words in str(error) for words in NO_MEMORY):
-                raise
-            _refuse(ctx, DataError(OUT_OF_MEMORY))
         except KeyboardInterrupt as stop:
             click.echo("\n" + "; ".join(["stopped", *map(str, stop.args)]), err=True)
             ctx.exit(INTERRUPTED)
@@ -98,6 +102,10 @@ class CommandTable(click.Group):
             if package not in EXTRAS:
                 raise
             _refuse(ctx, MissingExtraError(package, EXTRAS[package]))
+        except (RuntimeError, ImportError) as error:
+            if not any(words in str(error) for words in NO_MEMORY):
+                raise
+            _refuse(ctx, DataError(OUT_OF_MEMORY))
 
 
 @click.group(cls=CommandTable, context_settings={"help_option_names": ["-h", "--help"]})
