@@ -3,9 +3,8 @@
 Every provider runs a small graph in a process of its own, so a driver that crashes does not take this one down.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from seq2edge.automatic import MARGIN, SLOW_TO_START, fastest
@@ -13,6 +12,7 @@ from seq2edge.bench.fingerprint import Fingerprint, take_fingerprint
 from seq2edge.cuda_libraries import cuda_libraries
 from seq2edge.devices import CPU, DEVICES, Device
 from seq2edge.errors import MissingExtraError
+from seq2edge.memory_limit import NO_LIMIT, granted_memory
 from seq2edge.probe import Probe, probe
 from seq2edge.providers import is_built_in, is_installed, load_onnxruntime, runtime_release
 
@@ -24,8 +24,6 @@ FEATURES = {
     "AMX": ("amx_tile",),
     "bf16": ("avx512_bf16", "amx_bf16", "bf16"),
 }
-LIMITS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))
-UNLIMITED = 1 << 60
 SMALL_MEMORY = 512 << 20  # where 4 bits instead of 8 are worth their loss
 
 
@@ -72,7 +70,7 @@ def examine(*, ask: Callable[[Device], Probe] = probe, say: Callable[[str], None
     machine = take_fingerprint()
     runtime = _runtime()
     probes = {device: _ask(device, ask, say) for device in DEVICES.values() if runtime and is_installed(device)}
-    limit = memory_limit()
+    limit = granted_memory()
     return Health(
         machine=machine,
         memory_limit=limit,
@@ -91,21 +89,9 @@ def advise(probes: dict[Device, Probe], machine: Fingerprint, limit: int | None)
     device = fastest({one: found for one, found in tried.items() if one is CPU or not one.is_host})
     if device is not CPU:
         return Advice(device=device.name, precision="fp16", dialect="portable", threads=1, workers=1)
-    memory = min(limit or UNLIMITED, machine.memory_bytes or UNLIMITED)
+    memory = min(size for size in (limit, machine.memory_bytes, NO_LIMIT) if size is not None)
     precision, cpus = "int4" if memory < SMALL_MEMORY else "int8", machine.allowed_cores
     return Advice(device="cpu", precision=precision, dialect="ort", threads=cpus, workers=cpus)
-
-
-def memory_limit(files: Iterable[Path] = LIMITS) -> int | None:
-    """Bytes that a container may use; None where nothing limits it."""
-    for file in files:
-        try:
-            limit = int(file.read_text(encoding="utf-8"))
-        except (OSError, ValueError):  # no such file, or "max"
-            continue
-        if limit < UNLIMITED:
-            return limit
-    return None
 
 
 def describe(health: Health) -> str:

@@ -21,6 +21,7 @@ VARIABLE = "SEQ2EDGE_MEMORY_LIMIT"  # megabytes for each graph; left out, all th
 MEGABYTE = 10**6
 AS_REQUESTED = 1  # how the arena grows
 NO_LIMIT = 2**62
+UNLIMITED = 2**60  # what the system says where nobody has set a limit is above
 
 _one_at_a_time = Lock()
 
@@ -48,8 +49,14 @@ def memory_limit(
         raise UsageError(f"{VARIABLE} is {wanted!r}, but should be a number of megabytes")
     if wanted:
         return min(int(wanted) * MEGABYTE, NO_LIMIT)
-    granted = [_granted(folder) for folder in cgroup_folders(membership, mount, "memory")]
-    return min([_physical(), *granted])
+    granted = granted_memory(membership=membership, mount=mount)
+    return _physical() if granted is None else min(_physical(), granted)
+
+
+def granted_memory(*, membership: Path = MEMBERSHIP, mount: Path = MOUNT) -> int | None:
+    """Bytes that the container may use; None where nothing limits it."""
+    granted = min((_granted(folder) for folder in cgroup_folders(membership, mount, "memory")), default=NO_LIMIT)
+    return granted if granted < UNLIMITED else None
 
 
 def _granted(folder: Path) -> int:

@@ -4,11 +4,10 @@ import json
 import subprocess
 import sys
 from dataclasses import replace
-from pathlib import Path
 
 from seq2edge.bench.fingerprint import take_fingerprint
 from seq2edge.devices import CPU, DEVICES
-from seq2edge.doctor import advise, describe, examine, memory_limit
+from seq2edge.doctor import advise, describe, examine
 from seq2edge.probe import Probe
 
 WORKS = Probe(works=True, milliseconds=10.0)
@@ -47,13 +46,3 @@ def test_the_advice_follows_what_was_measured() -> None:
     assert (gpu.device, gpu.precision, gpu.dialect) == ("cuda", "fp16", "portable")
     slow = advise({CPU: WORKS, DEVICES["webgpu"]: Probe(works=True, milliseconds=900.0)}, machine, None)
     assert slow.device == "cpu"
-
-
-def test_a_container_s_memory_counts(tmp_path: Path) -> None:
-    limit = tmp_path / "memory.max"
-    limit.write_text("1073741824\n", encoding="utf-8")
-    assert memory_limit([tmp_path / "none", limit]) == 1 << 30
-    limit.write_text("max\n", encoding="utf-8")
-    assert memory_limit([limit]) is None
-    limit.write_text(str((1 << 63) - 4096), encoding="utf-8")
-    assert memory_limit([limit]) is None
