@@ -18,7 +18,7 @@
 
 import re
 
-LONGEST = 2000  # characters
+LONGEST = 10_000  # characters: room for every reason why a checkpoint cannot be read
 _BREAKS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]+")  # what ends a line, or steers a terminal
 
 

@@ -71,7 +71,7 @@ def test_every_tensor_is_on_disk_once(bundle: Path) -> None:
 def test_the_weights_have_the_names_of_the_parameters(made, graph: str) -> None:
     model = onnx.load(made.bundles["ort"] / graph, load_external_data=False)
     large = {tensor.name for tensor in model.graph.initializer if len(tensor.dims) == 2}
-    assert {"decoder.0.attention.query.weight", "decoder.1.cross.output.weight"} <= large
+    assert {"decoder.0.attention.packed.weight", "decoder.1.cross.output.weight"} <= large
     assert not [name for name in large if name.startswith("val_")]
 
 

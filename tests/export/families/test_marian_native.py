@@ -275,7 +275,7 @@ class TestRefusals:
             ({"transformer-heads": 3}, "width 64 cannot be divided among 3 heads"),
             ({"enc-depth": 999999999}, "should have 1,000,000,001 layers, but there are"),
             ({"dec-depth": 999999999}, "should have 1,000,000,001 layers, but there are"),
-            ({"dim-emb": 999999996}, "instead of (64, 999999996)"),
+            ({"dim-emb": 999999996}, "width is 999999996, but must be at least 1 and at most 65,536"),
         ],
     )
     def test_a_setting_that_ours_has_not_is_refused(self, tmp_path: Path, change: dict[str, Any], message: str) -> None:

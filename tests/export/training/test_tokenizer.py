@@ -165,6 +165,6 @@ def test_text_without_a_visible_character_is_refused() -> None:
 
 def test_a_file_that_is_no_vocabulary_is_an_error_in_one_sentence(tmp_path: Path) -> None:
     (tmp_path / "broken.model").write_bytes(b"not a model")
-    for name in ("broken.model", "missing.model"):
-        with pytest.raises(DataError, match=f"{name} is not a SentencePiece model"):
+    for name, problem in {"broken.model": "is not a SentencePiece model", "missing.model": "cannot be read"}.items():
+        with pytest.raises(DataError, match=f"{name} {problem}"):
             Tokenizer.load(tmp_path / name, tmp_path / name, eos=3)
