@@ -85,7 +85,7 @@ class Comparison:
 
 
 @contextmanager
-def opened(bundle: Bundle, place: Place) -> Iterator[OnnxEngine]:
+def opened(bundle: Bundle, place: Place = HERE) -> Iterator[OnnxEngine]:
     """The engine of a bundle; with one thread it gives the same figures on every run."""
     yield OnnxEngine(bundle, threads=1, place=place)
 
