@@ -28,6 +28,7 @@ TARGETS = [[5 + 7 * row % 300 for row in range(start, start + 6)] for start in r
 
 def rewrite(folder: Path, target: Path, precision: Precision, dialect: Dialect, grams: Grams | None = None) -> Bundle:
     shutil.copytree(folder, target)
+    (target / names.SCORER).unlink()  # it would still want the weights of before
     graphs = {target / name: load_with_weights(folder / name) for name in GRAPHS}
     quantize(graphs.values(), plan_precision(graphs.values(), precision), dialect=dialect, grams=grams)
     save_sharing_weights(graphs, target / names.WEIGHTS)

@@ -35,7 +35,7 @@ def train_t5(folder: Path) -> tuple[Any, Any, Pairs]:
     texts = [" ".join(chance.choices(WORDS["English"].split(), k=chance.randint(1, 5))) for _ in range(PAIRS)]
     model = KINDS["t5"][1].from_pretrained(folder)
     model.init_weights()
-    return train(model, folder, tokenizer, reversed_pairs(texts), rate=8e-3)
+    return train(model, folder, tokenizer, reversed_pairs(texts), rate=3e-3, steps=300)
 
 
 def reversed_pairs(texts: list[str]) -> Pairs:
@@ -43,12 +43,12 @@ def reversed_pairs(texts: list[str]) -> Pairs:
     return [(text, " ".join(reversed(text.split()))) for text in texts]
 
 
-def train(model: Any, folder: Path, tokenizer: Any, pairs: Pairs, *, rate: float = 4e-3) -> tuple[Any, Any, Pairs]:
+def train(model: Any, folder: Path, tokenizer: Any, pairs: Pairs, *, rate: float = 4e-3, steps: int = STEPS) -> tuple[Any, Any, Pairs]:
     """Learn some pairs nearly by heart and write the model into its folder."""
     torch.manual_seed(5)
     optimizer = torch.optim.AdamW(model.parameters(), lr=rate, weight_decay=0.0)
     model.train()
-    for step in range(STEPS):
+    for step in range(steps):
         chosen = pairs[step % 2 :: 2][:BATCH]
         batch = tokenizer(
             [pair[0] for pair in chosen], text_target=[pair[1] for pair in chosen], padding=True, return_tensors="pt"
