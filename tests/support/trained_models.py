@@ -43,7 +43,9 @@ def reversed_pairs(texts: list[str]) -> Pairs:
     return [(text, " ".join(reversed(text.split()))) for text in texts]
 
 
-def train(model: Any, folder: Path, tokenizer: Any, pairs: Pairs, *, rate: float = 4e-3, steps: int = STEPS) -> tuple[Any, Any, Pairs]:
+def train(
+    model: Any, folder: Path, tokenizer: Any, pairs: Pairs, *, rate: float = 4e-3, steps: int = STEPS
+) -> tuple[Any, Any, Pairs]:
     """Learn some pairs nearly by heart and write the model into its folder."""
     torch.manual_seed(5)
     optimizer = torch.optim.AdamW(model.parameters(), lr=rate, weight_decay=0.0)

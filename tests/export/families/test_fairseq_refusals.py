@@ -102,7 +102,9 @@ def test_learned_tables_that_do_not_fit_are_named(tmp_path: Path) -> None:
 def test_sizes_that_would_fill_the_memory_are_refused_before(tmp_path: Path) -> None:
     wide = dict.fromkeys((f"decoder_{name}_dim" for name in ("embed", "input", "output")), 2**40)
     settings = settings_of({"encoder_embed_dim": 2**40, **wide, "max_source_positions": 2**60})
-    refused(write_folder(tmp_path / "wide", settings, seeded_state(settings_of())), "must be at least 1 and at most 65,536")
+    refused(
+        write_folder(tmp_path / "wide", settings, seeded_state(settings_of())), "must be at least 1 and at most 65,536"
+    )
     settings = settings_of({"encoder_layers": 2**40})
     refused(write_folder(tmp_path / "deep", settings, seeded_state(settings_of())), "encoder has 2 layers instead of")
 
