@@ -18,6 +18,7 @@ with atheris.instrument_imports(include=["seq2edge", "seq2edge_export"]):
     import seq2edge.bundle
     import seq2edge.closed
     import seq2edge.onnx_file
+    import seq2edge.shortlist
     import seq2edge.vetting
     import seq2edge.vocabularies.sentencepiece_file
     import seq2edge.vocabularies.token_list
@@ -47,6 +48,7 @@ READERS: dict[str, tuple[Callable[[Path], object], str]] = {  # with a sample to
     "tokens": (seq2edge.vocabularies.token_list.read_ids, "vocabularies/bpe/file.json"),
     "ctranslate2": (seq2edge_export.ctranslate2.binary.read_binary, "checkpoints/ctranslate2/model.bin"),
     "marian": (seq2edge_export.marian.binary.read_binary, "checkpoints/marian-native/model.xx.intgemm.alphas.bin"),
+    "shortlist": (seq2edge.shortlist.read_shortlist, "bundles/ort-fp32-shortlist/shortlist.bin"),
     "npz": (seq2edge_export.marian.archive.read_archive, "checkpoints/npz/model.npz"),
 }
 

@@ -1,14 +1,15 @@
 """Run hostile cases in processes of their own and count how they end.
 
-    python fuzz/driver.py --cases 100000 [--target graphs ...] [--workers 1] [--first 0]
+    python fuzz/driver.py --cases 100000 [--target graphs ...] [--first 0]
 
 A case is made from the name of its target and a number, so any of them can be run again:
 
     python fuzz/driver.py --target graphs --only 4711
 
-Good ends are one of our errors, or an answer. Everything else is a failure: another exception, more than 2 s of a CPU,
-more than 1 GB of memory, a process that died or hung, a program started, a connection opened, or a file written outside
-the folder of the case. The numbers of failures are kept in build/fuzz/failures.txt.
+Good ends are one of our errors, or an answer. Everything else is a failure: another exception, also one that only the
+last net of the export has caught ("unforeseen"), more than 2 s of a CPU, more than 1 GB of memory, a process that died
+or hung, a program started, a connection opened, or a file written outside the folder of the case. The numbers of
+failures are kept in build/fuzz/failures.txt.
 """
 
 import argparse
@@ -32,6 +33,7 @@ from random import Random
 ROOT = Path(__file__).parents[1]
 FAILURES = ROOT / "build" / "fuzz" / "failures.txt"
 SECONDS, MEGABYTES = 2.0, 1000
+GRAPH_MEGABYTES = "300"  # that each graph may take: set for the workers alone
 HANGS = 30  # seconds on the clock, of a machine that may be busy
 ADDRESSES = 24 * 2**30  # bytes that a worker can ask for at all: a net below what is measured
 TOLD = 500  # cases between two lines of progress
@@ -105,7 +107,7 @@ class Watch:
 
 
 def run_case(case: Case, target: str, number: int, folder: Path, watch: Watch) -> Outcome:
-    from seq2edge.errors import Seq2EdgeError
+    from seq2edge.errors import Seq2EdgeError, UnforeseenError
 
     _forget_peak()
     before, started = _memory(), time.process_time()
@@ -118,6 +120,8 @@ def run_case(case: Case, target: str, number: int, folder: Path, watch: Watch) -
         end, detail = REFUSED, str(error)
         if "\n" in detail or len(detail) > 3000:
             end = "not one sentence"
+        if isinstance(error, UnforeseenError):
+            end, detail = "unforeseen", traceback.format_exc(limit=-4)
     except Exception:
         end, detail = "another exception", traceback.format_exc(limit=-4)
     except BaseException as error:  # a panic of a library in Rust is none of Exception
@@ -137,6 +141,7 @@ def work(target: str, link: Connection) -> None:
     """What a worker does: cases by their numbers, until there are no more."""
     resource.setrlimit(resource.RLIMIT_AS, (ADDRESSES, ADDRESSES))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    os.environ.setdefault("SEQ2EDGE_MEMORY_LIMIT", GRAPH_MEGABYTES)
     sys.stderr = open(os.devnull, "w")  # noqa: PTH123, SIM115
     os.dup2(sys.stderr.fileno(), 2)  # libraries write there what they are about to raise
     watch = Watch()
@@ -196,6 +201,9 @@ class Worker:
 
 
 def run_target(target: str, numbers: range) -> Iterator[Outcome]:
+    from material import material
+
+    material()  # here, where an error can be seen
     worker = Worker(target)
     try:
         for number in numbers:

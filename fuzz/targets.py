@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import os
 import shutil
 import struct
 import zipfile
@@ -20,7 +19,6 @@ from seq2edge.onnx_form import MODEL
 from seq2edge.protobuf import FOUR, LENGTH, VARINT, Field, Form, Message
 
 SENTENCES = ["the old man sees a red house.", "nobody wants bread"]
-GRAPHS = (names.ENCODER, names.DECODER, names.SCORER)
 PIECE = Form("piece", {1: Field(text=True), 2: Field(kind=FOUR), 3: Field(kind=VARINT)})
 SPECIFICATION = Form("specification", {2: Field()})
 SENTENCEPIECE = Form(
@@ -129,7 +127,7 @@ def graphs() -> Case:
 
     def case(chance: Random, folder: Path) -> None:
         place = places.one(chance, folder)
-        name = chance.choice(GRAPHS)
+        name = chance.choice(sorted(path.name for path in place.source.glob("*.onnx")))
         content = (place.source / name).read_bytes()
         change = with_bomb if chance.random() < 0.25 else lambda dice, data: damage_message(dice, data, MODEL)
         with place.changed(rehashed(place.source, {name: change(chance, content)})) as bundle:
@@ -336,6 +334,7 @@ def parsers() -> Case:
 
 def _parser_samples() -> list[tuple[Callable[[Path], object], bytes, Form | None]]:
     from seq2edge.onnx_file import read_onnx
+    from seq2edge.shortlist import read_shortlist
     from seq2edge.vetting import vet_graph
     from seq2edge.vocabularies.sentencepiece_file import check_sentencepiece
     from seq2edge_export.ctranslate2.binary import read_binary as read_ctranslate2
@@ -353,6 +352,7 @@ def _parser_samples() -> list[tuple[Callable[[Path], object], bytes, Form | None
         (read_onnx, graph, MODEL),
         (lambda path: vet_graph(path, weights_bytes=size), graph, MODEL),
         (check_sentencepiece, (top / "vocabularies" / "sentencepiece" / "file.model").read_bytes(), SENTENCEPIECE),
+        (read_shortlist, (top / "bundles" / "ort-fp32-shortlist" / names.SHORTLIST).read_bytes(), None),
         (read_ctranslate2, (checkpoints / "ctranslate2" / "model.bin").read_bytes(), None),
         (read_marian, marian, None),
         (read_archive, (checkpoints / "npz" / "model.npz").read_bytes(), None),
@@ -370,5 +370,4 @@ TARGETS: dict[str, Callable[[], Case]] = {
 }
 SHARES = {"tokenizers": 30, "manifests": 24, "parsers": 18, "files": 10, "checkpoints": 6, "graphs": 12}  # of 100
 
-os.environ.setdefault("SEQ2EDGE_MEMORY_LIMIT", "300")  # megabytes for each graph
 __all__ = ["SHARES", "TARGETS", "varint"]

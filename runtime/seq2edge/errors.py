@@ -9,6 +9,7 @@
     │   ├── TextTooLongError      a text with more tokens than the model has positions
     │   └── CannotSplitError      a text that cannot be cut small enough; also a ValueError
     ├── CheckpointError           a checkpoint that is missing, broken or not supported
+    │   └── UnforeseenError       reading it failed in a way that its reader does not know of
     ├── BundleError               a bundle that is missing, broken or not supported
     │   ├── NotANumberError       its decoder gives scores that are not numbers
     │   └── SignatureError        it is not signed with the key that is required
@@ -19,6 +20,7 @@
 import re
 
 LONGEST = 10_000  # characters: room for every reason why a checkpoint cannot be read
+LONGEST_WORD = 400  # characters without a space: a name out of a hostile file is cut, a path hardly ever
 _BREAKS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]+")  # what ends a line, or steers a terminal
 
 
@@ -28,7 +30,8 @@ class Seq2EdgeError(Exception):
     exit_code = 2
 
     def __str__(self) -> str:
-        text = _BREAKS.sub(" ", super().__str__())
+        words = _BREAKS.sub(" ", super().__str__()).split(" ")
+        text = " ".join(word if len(word) <= LONGEST_WORD else f"{word[:LONGEST_WORD]}…" for word in words)
         return text if len(text) <= LONGEST else f"{text[:LONGEST]}…"
 
 
@@ -64,6 +67,10 @@ class CannotSplitError(DataError, ValueError):
 
 class CheckpointError(Seq2EdgeError):
     """A checkpoint folder that is missing, broken or not supported."""
+
+
+class UnforeseenError(CheckpointError):
+    """A checkpoint whose reader failed where it should have refused: still one sentence, but a fault of ours."""
 
 
 class BundleError(Seq2EdgeError):

@@ -16,6 +16,7 @@ from typing import Any
 
 
 def prepare() -> None:
+    import onnx.defs
     import torch
     import torch._dynamo
     import torch.onnx
@@ -33,6 +34,7 @@ def prepare() -> None:
 
     seq2edge_export.training.run.draw_curves = draw  # type: ignore[assignment]
     torch.set_num_threads(1)
+    onnx.defs.get_all_schemas()  # a table in C++ that is filled when first needed, and crashes if that fails
 
 
 def run(task: dict[str, Any]) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from seq2edge.errors import CheckpointError, Seq2EdgeError, UsageError
+from seq2edge.errors import CheckpointError, Seq2EdgeError, UnforeseenError, UsageError
 from seq2edge_export import checkpoint
 from seq2edge_export.checkpoint import Checkpoint
 from seq2edge_export.families import (
@@ -61,7 +61,7 @@ def load_checkpoint(path: Path, family: str = AUTO) -> Checkpoint:
     except (Seq2EdgeError, OSError):
         raise
     except Exception as error:  # the files may hold anything, and what it leads to cannot all be foreseen
-        raise CheckpointError(
+        raise UnforeseenError(
             f"{path} cannot be read as a checkpoint of the family {name} ({type(error).__name__}: {error})"
         ) from error
 
