@@ -8,11 +8,13 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constr
 
 OPTIMUM := .venv-optimum
 ONE_THREAD := OMP_NUM_THREADS=1
-# Texts to measure on: sources and references. What is left out is a small built-in set.
+# Texts to measure on: sources and references. What is left out is a small built-in set. PAIRS: what the embedded model
+# was trained on, lines of source<TAB>target, for its shortlist; without them that one is not measured.
 FLORES ?=
 NEWSTEST ?=
 LINES ?= 32
 DEV ?= models/en-de/dev.en models/en-de/dev.de
+PAIRS ?=
 
 .PHONY: demo test test-backends test-trust test-trust-full slow peers check format bench bench-render bench-quick optimum clean help
 
@@ -88,6 +90,9 @@ bench: $(READY) $(OPTIMUM)/ready ## measure everything and render the tables; re
 	$(BIN)/seq2edge export models/en-de build/bench/en-de --force
 	$(ONE_THREAD) $(BIN)/python benchmarks/precisions.py "en-de, embedded" build/bench/en-de $(DEV) --lines 2000 \
 		--checkpoint models/en-de --calibrate models/en-de/calibration.en
+	$(ONE_THREAD) $(BIN)/python benchmarks/shortlist_products.py
+	$(ONE_THREAD) $(BIN)/python benchmarks/shortlist.py base
+	$(if $(PAIRS),$(ONE_THREAD) $(BIN)/python benchmarks/shortlist.py embedded --learn $(PAIRS) --dev $(DEV))
 	$(BIN)/python benchmarks/render.py
 
 bench-render: $(READY) ## only render the tables and pictures from benchmarks/results
@@ -95,8 +100,8 @@ bench-render: $(READY) ## only render the tables and pictures from benchmarks/re
 
 bench-quick: $(READY) $(OPTIMUM)/ready ## only show that every benchmark runs
 	@$(PIP) --editable '.[bench]'
-	for script in limits cold_start versus_peers growth memory nodes; do \
-		$(ONE_THREAD) $(BIN)/python benchmarks/$$script.py --quick || exit 1; done
+	for script in limits cold_start versus_peers growth memory nodes shortlist_products "shortlist base"; do \
+		set -- $$script; $(ONE_THREAD) $(BIN)/python benchmarks/$$1.py $$2 --quick || exit 1; done
 
 optimum: $(OPTIMUM)/ready ## make the environment that optimum-onnx needs, with an older transformers
 

@@ -285,6 +285,50 @@ def nodes(folder: Path) -> str:
     return table(head, body) if body else ""
 
 
+def shortlist_gain(folder: Path) -> str:
+    head = ["model", "words of a batch", "beams", "batch", "ms a sentence, without", "with", "faster"]
+    times = [f"ms {name}" for name in ("without", "with")]
+    body = [
+        [
+            row["work"],
+            f"{row['words']:,}",
+            str(row["beams"]),
+            str(row["batch"]),
+            *(f"{row[name]:.1f}" for name in times),
+            f"{row['ratio']:.2f}",
+        ]
+        for row in read("shortlist", folder)
+        if "ratio" in row
+    ]
+    return table(head, body) if body else ""
+
+
+def shortlist_loss(folder: Path) -> str:
+    head = ["model", "beams", "sentences", "equal outputs", "BLEU without", "with"]
+    body = [
+        [
+            row["work"],
+            str(row["beams"]),
+            f"{row['sentences']:,}",
+            f"{row['equal']:.1%}",
+            *(f"{row[name]:.2f}" for name in ("bleu without", "bleu with")),
+        ]
+        for row in read("shortlist", folder)
+        if "equal" in row
+    ]
+    return table(head, body) if body else ""
+
+
+def shortlist_products(folder: Path) -> str:
+    """Microseconds by precision and rows, one column for each number of words."""
+    body: dict[tuple[str, int], dict[str, float]] = {}
+    for row in read("shortlist_products", folder):
+        body.setdefault((row["work"], row["rows"]), {})[row["way"]] = row["microseconds"]
+    ways = [way for way in next(iter(body.values()), {}) if way == "all" or way.endswith(" words")]
+    rows = [[name, str(rows), *(f"{found[way]:.0f}" for way in ways)] for (name, rows), found in body.items()]
+    return table(["", "rows", *("all words" if way == "all" else way for way in ways)], rows) if rows else ""
+
+
 BLOCKS: dict[str, Callable[[Path], str]] = {
     "precisions-in-readme": precisions_in_readme,
     "precisions": precisions,
@@ -300,6 +344,9 @@ BLOCKS: dict[str, Callable[[Path], str]] = {
     "limits": limits,
     "goals": goals,
     "nodes": nodes,
+    "shortlist-gain": shortlist_gain,
+    "shortlist-loss": shortlist_loss,
+    "shortlist-products": shortlist_products,
 }
 
 

@@ -1,16 +1,19 @@
 """What a shortlist gains and what it loses: with and without in one process, in turns, one thread.
 
-    python benchmarks/shortlist.py embedded --learn train.tsv --pairs dev.tsv    time, equal outputs, BLEU
-    python benchmarks/shortlist.py base                                         time alone, with some random words
+    python benchmarks/shortlist.py embedded --learn train.tsv     time, equal outputs, BLEU
+    python benchmarks/shortlist.py base                           time alone, with some random words
+    python benchmarks/shortlist.py base --quick                   only shows that it runs
 
 Times are of the CPU, which other processes on the machine disturb less.
 
-Pairs are lines of  source<TAB>target. The base model has no text to lose: every batch has the same 1,000 random words.
+What is learned from are lines of  source<TAB>target. The base model has no text to lose: every batch has the same 1,000
+random words.
 """
 
 import tempfile
 import time
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 
 import click
@@ -27,6 +30,7 @@ from seq2edge.onnx_engine import OnnxEngine
 from seq2edge.shortlist import Shortlist, read_shortlist, shortlist_of
 from seq2edge_graphs.shortlist.bundle import Lesson, add_shortlist, with_lesson
 
+DEV = tuple(models.EMBEDDED_CHECKPOINT / name for name in ("dev.en", "dev.de"))
 BATCHES, BEAMS = (1, 32), (1, 4)
 ROUNDS, RANDOM_WORDS, FORCED = 5, 1000, 30
 SENTENCES = {1: 16, 32: 64}  # that are timed, by batch size
@@ -40,15 +44,14 @@ def main() -> None:
 
 @main.command()
 @click.option("--learn", type=click.Path(path_type=Path), required=True)
-@click.option("--pairs", type=click.Path(path_type=Path), required=True)
+@click.option("--dev", type=click.Path(path_type=Path), nargs=2, default=DEV, help="Texts and references.")
 @click.option("--lines", default=2000, show_default=True)
 @click.option("--best", default=50, show_default=True)
 @click.option("--frequent", default=100, show_default=True)
 @click.option("--timed/--untimed", default=True)
-def embedded(learn: Path, pairs: Path, lines: int, best: int, frequent: int, timed: bool) -> None:
+def embedded(learn: Path, dev: tuple[Path, Path], lines: int, best: int, frequent: int, timed: bool) -> None:
     """The model of the package, with lists that are learned."""
-    cells = [line.split("\t") for line in list(read_lines(pairs))[:lines]]
-    sources, references = [cell[0] for cell in cells], [cell[1] for cell in cells]
+    sources, references = (list(islice(read_lines(path), lines)) for path in dev)
     work = f"embedded, {best} + {frequent} words"
     with tempfile.TemporaryDirectory() as folder:
         lesson = Lesson(pairs=learn, best=best, frequent=frequent)
@@ -63,17 +66,23 @@ def embedded(learn: Path, pairs: Path, lines: int, best: int, frequent: int, tim
 @main.command()
 @click.option("--bundle", type=click.Path(path_type=Path), help="One that is made already.")
 @click.option("--precision", default="int8", show_default=True)
-def base(bundle: Path | None, precision: str) -> None:
+@click.option("--quick", is_flag=True, help="Only show that it runs.")
+def base(bundle: Path | None, precision: str, quick: bool) -> None:
     """Six and six layers, 32,000 words."""
     work = f"base {precision}, {RANDOM_WORDS} words"
+    shape = models.QUICK if quick else models.BASE
     with tempfile.TemporaryDirectory() as folder:
-        path = bundle or models.base_model(Path(folder) / "base", precisions=(precision,)).bundles[precision]
+        path = (
+            bundle or models.base_model(Path(folder) / "base", precisions=(precision,), shape=shape).bundles[precision]
+        )
         made = add_shortlist(path, Path(folder) / "short", random_words)
-        ids = np.random.default_rng(0).integers(models.FIRST_PIECE, 32_000, (max(SENTENCES.values()), 24))
+        ids = np.random.default_rng(0).integers(
+            models.FIRST_PIECE, shape.source_vocabulary, (max(SENTENCES.values()), 24)
+        )
         sources = [[*row, made.manifest.tokens.eos] for row in ids.tolist()]
         forced = {"min_new_tokens": FORCED, "max_new_tokens": FORCED}
         rows = times(made, sources, made.manifest.generation, work, **forced)
-    keep(rows, work)
+    keep(rows, work, quick=quick)
 
 
 def random_words(bundle: Bundle) -> Shortlist:
@@ -135,11 +144,11 @@ def times(made: Bundle, ids: list[list[int]], generation: GenerationOptions, wor
     return rows
 
 
-def keep(rows: list[Row], work: str) -> None:
+def keep(rows: list[Row], work: str, *, quick: bool = False) -> None:
     for row in rows:
         print(row)
     machine = results.machine()
-    results.write("shortlist", [{**row, "machine": machine} for row in rows], quick=False, replacing=work)
+    results.write("shortlist", [{**row, "machine": machine} for row in rows], quick=quick, replacing=work)
 
 
 if __name__ == "__main__":
