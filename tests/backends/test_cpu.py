@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from seq2edge import Translator
+from seq2edge.bench.sentences import SENTENCES
 from seq2edge.bundle import load_bundle
 from seq2edge.onnx_engine import OnnxEngine
 
@@ -14,7 +15,8 @@ TEXTS = ["Good morning.", "Where is the nearest train station?", "She asked whet
 
 @pytest.mark.parametrize("precision", ["fp32", "fp16", "int8"])  # exported without a comparison
 def test_the_embedded_model_keeps_the_limits_of_its_precision(bundles, command, lines, precision: str) -> None:
-    arguments = ("--against", "models/en-de", "--input", lines(*TEXTS), "--strict-device", "--json")
+    texts = SENTENCES if precision == "fp32" else TEXTS
+    arguments = ("--against", "models/en-de", "--input", lines(*texts), "--strict-device", "--json")
     done = command("verify", getattr(bundles, precision), *arguments)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["parity"]["device"] == "cpu"

@@ -4,6 +4,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from marian_model import made as marian_model
+from marian_model import write_folder
+from once import once
 from tiny_checkpoint import write_checkpoint
 
 from seq2edge.bundle import Dialect
@@ -20,12 +23,27 @@ class Made:
 
 @pytest.fixture(scope="session")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
-    folder = tmp_path_factory.mktemp("made")
-    checkpoint = write_checkpoint(folder / "checkpoint")
     dialects: tuple[Dialect, ...] = ("ort", "portable")
-    for dialect in dialects:
-        export_bundle(checkpoint, folder / dialect, dialect=dialect)
-    return Made(checkpoint, {dialect: folder / dialect for dialect in dialects})
+
+    def make(folder: Path) -> None:
+        write_checkpoint(folder / "checkpoint")
+        for dialect in dialects:
+            export_bundle(folder / "checkpoint", folder / dialect, dialect=dialect)
+
+    folder = once(tmp_path_factory, "made", make)
+    return Made(folder / "checkpoint", {dialect: folder / dialect for dialect in dialects})
+
+
+@pytest.fixture(scope="session")
+def student(tmp_path_factory: pytest.TempPathFactory) -> Made:
+    """A student with a recurrent decoder as Bergamot ships it, and its bundle."""
+
+    def make(folder: Path) -> None:
+        write_folder(folder / "checkpoint", marian_model(), "bergamot8")
+        export_bundle(folder / "checkpoint", folder / "ort", compare=False)
+
+    folder = once(tmp_path_factory, "student", make)
+    return Made(folder / "checkpoint", {"ort": folder / "ort"})
 
 
 @pytest.fixture(params=["ort", "portable"])

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from marian_model import EOS, Marian, Reference, left_of, write_folder
+from marian_model import EOS, Marian, Reference, left_of
 from marian_model import made as made_model
 from tiny_checkpoint import SENTENCES
 
@@ -18,7 +18,6 @@ from seq2edge.forcing import forced_log_probabilities
 from seq2edge.onnx_engine import OnnxEngine
 from seq2edge.report import describe_bundle
 from seq2edge.scorer import open_scorer
-from seq2edge_export.export import export_bundle
 from seq2edge_export.families import load_checkpoint
 from seq2edge_export.original import Original
 from seq2edge_export.torch_engine import TorchEngine
@@ -50,15 +49,12 @@ class Recurrent:
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Recurrent:
-    """A student as Bergamot ships it, and its bundle."""
-    folder = tmp_path_factory.mktemp("recurrent")
+def made(student) -> Recurrent:
+    """A student as Bergamot ships it, its bundle, and its definition in numpy."""
     model = made_model()
-    write_folder(folder / "student", model, "bergamot8")
-    export_bundle(folder / "student", folder / "bundle", compare=False)  # a test of its own does so
     kept = {name: left_of(name, tensor, "bergamot8") for name, tensor in model.tensors.items()}
     reference = Reference(Marian(model.config, kept))
-    return Recurrent(load_checkpoint(folder / "student").original(), folder / "bundle", reference)
+    return Recurrent(load_checkpoint(student.checkpoint).original(), student.bundles["ort"], reference)
 
 
 @pytest.mark.parametrize(("prefix", "beams"), [(1, 1), (1, 3), (5, 3)])

@@ -4,15 +4,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from marian_model import made as made_model
-from marian_model import write_folder
 from tiny_checkpoint import SENTENCES
 
 from seq2edge import Translator
 from seq2edge.bundle import Bundle, load_bundle
 from seq2edge.errors import UsageError
 from seq2edge.shortlist import Shortlist, shortlist_of
-from seq2edge_export.export import export_bundle
 from seq2edge_graphs.quantize.bundle import quantize_bundle
 from seq2edge_graphs.quantize.wish import Wish
 from seq2edge_graphs.shortlist.bundle import add_shortlist
@@ -36,17 +33,15 @@ def some_words(bundle: Bundle) -> Shortlist:
 
 
 @pytest.fixture(scope="module")
-def bundles(made, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+def bundles(made, student, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     folder = tmp_path_factory.mktemp("shortlist")
-    write_folder(folder / "student", made_model(), "bergamot8")
-    export_bundle(folder / "student", folder / "recurrent", compare=False)
-    quantize_bundle(folder / "recurrent", folder / "recurrent8", Wish(precision="int8"), compare=False)
+    quantize_bundle(student.bundles["ort"], folder / "recurrent8", Wish(precision="int8"), compare=False)
     quantize_bundle(made.bundles["ort"], folder / "half", Wish(precision="fp16"), compare=False)
     return {
         "float32": made.bundles["ort"],
         "portable float32": made.bundles["portable"],
         "float16": folder / "half",
-        "recurrent": folder / "recurrent",
+        "recurrent": student.bundles["ort"],
         "recurrent int8": folder / "recurrent8",
     }
 

@@ -244,6 +244,7 @@ def test_a_terminal_sees_how_far_it_is(tmp_path: Path) -> None:
 
 
 class TestResume:
+    @pytest.mark.trust
     def test_a_killed_run_goes_on_without_losing_or_repeating_a_line(self, tmp_path: Path) -> None:
         texts = [f"I have {number} dogs." for number in range(3600)]
         (tmp_path / "in.txt").write_text("\n".join(texts) + "\n", encoding="utf-8")

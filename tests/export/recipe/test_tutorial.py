@@ -20,9 +20,9 @@ def saved(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     return save_with_recipe(tmp_path_factory.mktemp("tutorial"), seeded_model(norm_first=request.param), changes)
 
 
-@pytest.mark.parametrize("dialect", ["ort", "portable"])
 @torch.inference_mode()
-def test_the_bundle_says_what_the_tutorials_greedy_decode_says(saved: Saved, dialect: Dialect, tmp_path: Path) -> None:
+def test_the_bundle_says_what_the_tutorials_greedy_decode_says(saved: Saved, tmp_path: Path) -> None:
+    dialect: Dialect = "portable" if "norm_first = true" in saved.recipe.read_text() else "ort"
     export_bundle(saved.recipe, tmp_path / "bundle", dialect=dialect, compare=False)
     translator = Translator(tmp_path / "bundle", threads=1)
     sources = translator.tokenizer.encode(TEXTS)

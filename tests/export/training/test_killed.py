@@ -143,6 +143,7 @@ def test_a_run_killed_again_and_again_ends_as_if_it_had_not_been(
     assert content(tmp_path / "out") == whole
 
 
+@pytest.mark.trust
 @pytest.mark.parametrize("sign", ["training a vocabulary", "update 4"])
 def test_the_command_killed_from_outside_goes_on_with_resume(
     sign: str, tmp_path: Path, arguments: Callable[..., list[str]], whole: Any
