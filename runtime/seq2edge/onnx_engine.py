@@ -30,10 +30,11 @@ class OnnxEngine:
         _check_fit(bundle, place)
         self.pad = bundle.manifest.tokens.pad
         self.threads, self.place = threads, place
-        self.encoder = open_session(bundle.folder / names.ENCODER, threads=threads, place=place)
         self.choice = open_words(bundle, threads=threads, place=place) if shortlist else None
         decoder = names.SHORT_DECODER if shortlist else names.DECODER
+        # The decoder first: loading it takes the most memory for a moment.
         self.decoder = open_session(bundle.folder / decoder, threads=threads, place=place)
+        self.encoder = open_session(bundle.folder / names.ENCODER, threads=threads, place=place)
         self.buffered = is_buffered(self.decoder)
         self.blocks = Blocks()
         if not self.buffered:

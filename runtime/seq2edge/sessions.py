@@ -4,8 +4,10 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from seq2edge import names
 from seq2edge.devices import CPU, Place, provider_options
 from seq2edge.errors import BundleError, Seq2EdgeError, UsageError
+from seq2edge.mapped_pages import give_back_pages
 from seq2edge.memory_limit import arena
 from seq2edge.providers import add_provider, load_onnxruntime, why_not
 
@@ -61,6 +63,7 @@ def open_session(path: Path, *, threads: int, place: Place = HERE) -> "Inference
         raise UsageError(f"the device {device.name!r} cannot be used here: {why_not(device)}")
     if place.strict:
         _check_strict(session, path, place)
+    give_back_pages(path.with_name(names.WEIGHTS))
     return session
 
 
