@@ -107,7 +107,7 @@ class Watch:
 
 
 def run_case(case: Case, target: str, number: int, folder: Path, watch: Watch) -> Outcome:
-    from seq2edge.errors import Seq2EdgeError, UnforeseenError
+    from seq2edge.errors import LONGEST, Seq2EdgeError, UnforeseenError
 
     _forget_peak()
     before, started = _memory(), time.process_time()
@@ -118,7 +118,7 @@ def run_case(case: Case, target: str, number: int, folder: Path, watch: Watch) -
         end = FINE
     except Seq2EdgeError as error:
         end, detail = REFUSED, str(error)
-        if "\n" in detail or len(detail) > 3000:
+        if "\n" in detail or len(detail) > LONGEST + 1:
             end = "not one sentence"
         if isinstance(error, UnforeseenError):
             end, detail = "unforeseen", traceback.format_exc(limit=-4)

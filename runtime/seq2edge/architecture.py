@@ -66,15 +66,19 @@ class Architecture:
             value = getattr(self, name)
             if type(value) is not int or not 1 <= value <= most:
                 raise ValueError(f"{name} is {short(value)}, but must be at least 1 and at most {most:,}")
-        if self.inner_width < 1 or self.inner_width % self.heads:
-            name = "width" if self.attention_width is None else "attention_width"
+        name = "width" if self.attention_width is None else "attention_width"
+        if not 1 <= self.inner_width <= LARGEST["width"]:
+            raise ValueError(f"{name} is {self.inner_width}, but must be at least 1 and at most {LARGEST['width']:,}")
+        if self.inner_width % self.heads:
             raise ValueError(f"{name} {self.inner_width} cannot be divided among {self.heads} heads")
         if self.positions.startswith("sinusoidal") and self.width % 2:
             raise ValueError(f"sinusoidal positions need an even width, not {self.width}")
         if self.positions == "sinusoidal_stretched" and self.width < 4:
             raise ValueError(f"stretched positions need a width of at least 4, not {self.width}")
-        if self.position_offset < 0:
-            raise ValueError(f"position_offset is {self.position_offset}, but must be at least 0")
+        if not 0 <= self.position_offset <= LARGEST["max_positions"]:
+            raise ValueError(f"position_offset is {self.position_offset}, but must be at least 0 and no giant number")
+        if max(self.relative_buckets, self.relative_distance) > LARGEST["max_positions"]:
+            raise ValueError("relative_buckets or relative_distance is larger than that of any model")
         if self.position_offset and not self.positions.startswith("sinusoidal"):
             raise ValueError("position_offset is for sinusoidal tables; a learned one holds the rows that are used")
         if self.positions == "relative" and not 2 <= self.relative_buckets // 2 < self.relative_distance:

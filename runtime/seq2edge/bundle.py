@@ -21,6 +21,7 @@ from seq2edge.vetting import vet_graph
 FORMAT_VERSION = 1
 EMBEDDED = Path(__file__).parent / "models" / "en-de"
 MANIFEST_BYTES = 1_000_000  # far more than any manifest has; a larger one is not read
+LONGEST_NAME = 255  # bytes of a file's name, which is what file systems take
 MOST_POSITIONS, MOST_BEAMS = 1_000_000, 1_000  # more than any model has use for
 
 Precision = Literal["fp32", "fp16", "int8", "int4", "mixed"]
@@ -93,9 +94,16 @@ class Manifest:
             raise ValueError(f"files does not name {', '.join(missing)}")
         if self.tokenizer.source_length > self.max_positions:
             raise ValueError(f"tokenizer.source_length is above max_positions, which is {self.max_positions}")
-        outside = [name for name in self.files if Path(name).name != name or name in ("", ".", "..")]
+        outside = [name for name in self.files if not _is_plain(name)]
         if outside:
-            raise ValueError(f"files names {outside[0]!r}, which is not a plain file name")
+            raise ValueError(f"files names {short(outside[0])}, which is not a plain file name")
+
+
+def _is_plain(name: str) -> bool:
+    """Whether it is the name of a file in the folder, and one that file systems take."""
+    return (
+        Path(name).name == name and name not in ("", ".", "..") and len(name.encode(errors="replace")) <= LONGEST_NAME
+    )
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@
 import re
 
 LONGEST = 10_000  # characters: room for every reason why a checkpoint cannot be read
-LONGEST_WORD = 400  # characters without a space: a name out of a hostile file is cut, a path hardly ever
+LONGEST_REASON = 500  # of one of them: giant names and values out of hostile files are cut in the middle
 _BREAKS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]+")  # what ends a line, or steers a terminal
 
 
@@ -30,9 +30,13 @@ class Seq2EdgeError(Exception):
     exit_code = 2
 
     def __str__(self) -> str:
-        words = _BREAKS.sub(" ", super().__str__()).split(" ")
-        text = " ".join(word if len(word) <= LONGEST_WORD else f"{word[:LONGEST_WORD]}…" for word in words)
+        text = "; ".join(map(_shortened, _BREAKS.sub(" ", super().__str__()).split("; ")))
         return text if len(text) <= LONGEST else f"{text[:LONGEST]}…"
+
+
+def _shortened(reason: str) -> str:
+    half = LONGEST_REASON // 2
+    return reason if len(reason) <= LONGEST_REASON else f"{reason[:half]}…{reason[-half:]}"
 
 
 class UsageError(Seq2EdgeError):

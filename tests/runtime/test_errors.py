@@ -2,7 +2,7 @@
 
 import pytest
 
-from seq2edge.errors import LONGEST, LONGEST_WORD, BundleError
+from seq2edge.errors import LONGEST, LONGEST_REASON, BundleError
 
 
 @pytest.mark.parametrize("text", ["two\nlines", "a\r\nb", "a\u2028b", "\x1b[2J gone", "nul\x00"])
@@ -14,7 +14,9 @@ def test_an_error_is_one_line_that_steers_no_terminal(text: str) -> None:
 
 def test_a_giant_name_is_cut_and_what_follows_is_kept() -> None:
     said = str(BundleError(f"there is no {'x' * 5000}; take another"))
-    assert said == f"there is no {'x' * LONGEST_WORD}… take another"
+    assert len(said) < LONGEST_REASON + len("; take another") + 2
+    assert said.startswith("there is no xxx")
+    assert said.endswith("xxx; take another")
 
 
 def test_an_error_of_many_reasons_ends_somewhere() -> None:

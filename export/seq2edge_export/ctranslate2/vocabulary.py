@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from seq2edge.architecture import Architecture
+from seq2edge.closed import short
 from seq2edge.errors import CheckpointError, DataError
 from seq2edge.tokenization import Tokenization
 from seq2edge.tokens import SpecialTokens
@@ -173,7 +174,7 @@ def _check(settings: TokenSettings, path: Path) -> None:
             f"{path} is not as CTranslate2 writes it: tokens should be text, add_source_* true or false"
         )
     if type(epsilon) not in (int, float) or not math.isfinite(epsilon):
-        raise CheckpointError(f"{path} has the layer_norm_epsilon {epsilon!r}, which is not a number")
+        raise CheckpointError(f"{path} has the layer_norm_epsilon {short(epsilon)}, which is not a number")
 
 
 def _with_end_of_tokenizer(settings: TokenSettings) -> TokenSettings:

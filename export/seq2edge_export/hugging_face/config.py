@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any, get_type_hints
 
 from seq2edge.architecture import Activation
+from seq2edge.closed import short
 from seq2edge.errors import CheckpointError
 from seq2edge_export.hugging_face.folder import CONFIG, Settings, read_settings
 
@@ -65,7 +66,7 @@ def read_config(folder: Path, defaults: Settings) -> tuple[Config, Settings]:
         if _fits(value, hints[field.name]):
             found[field.name] = value
         else:
-            problems.append(f"{field.name} is {value!r}")
+            problems.append(f"{field.name} is {short(value)}")
     if problems:
         raise CheckpointError(f"{folder / CONFIG} is not as transformers writes it: {'; '.join(problems)}")
     return Config(**found), content

@@ -4,7 +4,7 @@ from dataclasses import MISSING, fields
 from pathlib import Path
 from typing import Any
 
-from seq2edge.closed import ClosedError, read_closed
+from seq2edge.closed import ClosedError, read_closed, short
 from seq2edge.generation import GenerationOptions
 from seq2edge_export.hugging_face.folder import CONFIG, GENERATION, Settings, read_settings
 
@@ -53,7 +53,7 @@ def read_generation(folder: Path, content: Settings, problems: list[str]) -> Gen
     found = read_settings(folder / GENERATION) if file == GENERATION else _old(content)
     found = {name: value for name, value in found.items() if value is not None}
     problems += [
-        f"{name} = {value!r} in {file}, which the search has not"
+        f"{name} = {short(value)} in {file}, which the search has not"
         for name, value in found.items()
         if name not in OURS and name not in WITHOUT_EFFECT and value not in (NEUTRAL.get(name), [], {})
     ]

@@ -5,6 +5,7 @@ import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from tokenize import TokenError
 from typing import IO, Any
 from zipfile import BadZipFile, ZipFile, ZipInfo
 
@@ -18,7 +19,7 @@ SUFFIX = ".npy"
 # Marian's numbers for the types, by numpy's
 TYPES = {"f2": 0x402, "f4": 0x404, "f8": 0x408, "i1": 0x101, "i4": 0x104, "u1": 0x201, "u4": 0x204}
 LARGEST = 64  # times the file's own size: weights cannot be packed much, and a trap can
-NOT_A_ZIP = (BadZipFile, OSError, EOFError, NotImplementedError, RuntimeError, ValueError, zlib.error)
+NOT_A_ZIP = (BadZipFile, OSError, EOFError, NotImplementedError, RuntimeError, ValueError, TokenError, zlib.error)
 
 
 def holds_marian(path: Path) -> bool:

@@ -4,7 +4,7 @@ from typing import cast
 
 import numpy as np
 
-from seq2edge.errors import NotANumberError
+from seq2edge.errors import BundleError, NotANumberError
 from seq2edge.search.step import Ids, Scores, Step, SummingStep
 
 NUMBERS_AT_ONCE = 1 << 17  # what stays in the cache of a CPU between two passes
@@ -18,6 +18,8 @@ def log_softmax(logits: Scores, summing: SummingStep | None = None) -> Scores:  
 def chosen_log_probabilities(logits: Scores, tokens: Ids) -> Scores:  # (R, V), (R,)
     """The log-softmax of one token in each row."""
     peak, log_total = normaliser(logits)
+    if tokens.size and tokens.max() >= logits.shape[-1]:
+        raise BundleError(f"the token {tokens.max()} is none of the {logits.shape[-1]:,} that the decoder knows")
     chosen = logits[np.arange(len(tokens)), tokens]
     return (chosen - peak[:, 0]) - log_total[:, 0]
 

@@ -37,7 +37,10 @@ class SentencePieces:
         return sum(characters(piece) for piece, number in zip(self.spell(text), ids, strict=True) if number in self.odd)
 
     def piece(self, number: int) -> str:
-        return str(self.model.id_to_piece(number)) if 0 <= number < self.get_piece_size() else f"<{number}>"
+        try:
+            return str(self.model.id_to_piece(number)) if 0 <= number < self.get_piece_size() else f"<{number}>"
+        except UnicodeDecodeError:
+            raise DataError(f"piece {number} of the SentencePiece model is not UTF-8") from None
 
     def get_piece_size(self) -> int:
         return int(self.model.get_piece_size())
