@@ -32,7 +32,7 @@ class Device:
     options: Callable[[int], dict[str, str]] = _nothing  # for so many threads; they make it compute in float32
     fixed_shapes: tuple[str, ...] = ()  # options that only work where no shape changes: here all do
     dialects: tuple[Dialect, ...] = ("portable",)
-    precisions: tuple[Precision, ...] = ("fp32", "fp16")
+    precisions: tuple[Precision, ...] = ("fp32", "fp16-compute", "fp16")  # the last is what is advised instead
     environment: Mapping[str, str] = field(
         default_factory=dict
     )  # what to set if it crashes with an illegal instruction
@@ -75,7 +75,7 @@ DEVICES = {
             install="run  pip install 'seq2edge[cpu]'",
             wants="nothing else",
             dialects=("ort", "portable"),
-            precisions=("fp32", "fp16", "int8", "int4", "mixed"),
+            precisions=("fp32", "fp16", "fp16-compute", "int8", "int4", "mixed"),  # it widens fp16-compute again
         ),
         Device(
             name="cuda",

@@ -114,6 +114,8 @@ def _check_outputs(decoder: OnnxFile, wanted: dict[str, int], states: list[Value
         _check_axes(decoder, value)
     if names.LOGITS not in wanted:
         return
+    for state in states:
+        _check_next(decoder, state)
     first, *present = (value.name for value in decoder.outputs)
     if buffered:
         _find(decoder, names.LOG_TOTALS)
@@ -122,6 +124,13 @@ def _check_outputs(decoder: OnnxFile, wanted: dict[str, int], states: list[Value
             raise _wrong(decoder, "what it gives is not the logits, their totals and the next cache")
     elif first != names.LOGITS or len(present) != len(states):
         raise _wrong(decoder, "what it gives is not the logits and the next cache")
+
+
+def _check_next(decoder: OnnxFile, state: Value) -> None:
+    """What a call leaves must be what the next one reads: nobody converts it on the way."""
+    left = _find(decoder, names.present_of(state.name))
+    if left.type != state.type:
+        raise _wrong(decoder, f"it reads {_shown(state)}, but leaves it as {left.type or 'unknown'} to the next call")
 
 
 def _check_inputs(graph: OnnxFile, wanted: dict[str, tuple[str, int]], ignored: Iterable[str] = ()) -> None:

@@ -60,6 +60,11 @@ def is_past(name: str) -> bool:
     return name.startswith(_PAST)
 
 
+def is_state(name: str) -> bool:
+    """Whether an input or output goes from one graph or call to another, and never to a caller."""
+    return name.startswith((_CROSS, _PAST, _PRESENT))
+
+
 def present_of(past_name: str) -> str:
     """The output that is the past of the next call."""
     return _PRESENT + past_name.removeprefix(_PAST)

@@ -139,8 +139,9 @@ def test_the_embedded_model_says_every_token_that_pytorch_says(bundles, command,
     assert parity["logit_difference"] < 1e-4
 
 
-def test_half_precision_works_or_says_what_the_device_lacks(bundles, command) -> None:
-    done = command("translate", "-m", bundles.fp16, "--device", "webgpu", "--num-beams", 1, "No!")
+@pytest.mark.parametrize("kind", ["fp16", "half"])
+def test_half_precision_works_or_says_what_the_device_lacks(bundles, command, kind: str) -> None:
+    done = command("translate", "-m", getattr(bundles, kind), "--device", "webgpu", "--num-beams", 1, "No!")
     if done.returncode:
         assert "f16" in done.stderr
         assert done.stderr.count("Error:") == 1

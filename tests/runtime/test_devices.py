@@ -42,8 +42,17 @@ def test_a_bundle_that_a_device_cannot_run_names_the_export_that_can(device) -> 
 
 
 def test_the_cpu_runs_every_bundle() -> None:
-    for precision in ("fp32", "fp16", "int8", "int4", "mixed"):
+    for precision in ("fp32", "fp16", "fp16-compute", "int8", "int4", "mixed"):
         CPU.check(replace(MANIFEST, precision=precision))
+
+
+def test_graphs_that_compute_in_half_are_for_gpus_and_for_trying_them_out() -> None:
+    half = replace(MANIFEST, dialect="portable", precision="fp16-compute")
+    for name in ("cpu", "cuda", "tensorrt", "webgpu", "directml"):
+        DEVICES[name].check(half)
+    for name, instead in (("openvino", "int8"), ("coreml", "fp32")):
+        with pytest.raises(BundleError, match=f"is in fp16-compute, but {name} runs .* --precision {instead}"):
+            DEVICES[name].check(half)
 
 
 def test_providers_are_told_not_to_round() -> None:
