@@ -45,9 +45,9 @@ class GraphModules:
     ``source_bias`` (B, 1, Q, S), the same for every query. Behind the logits it gives what the search wants to know of
     all of them, the logarithm of how often their exponentials hold the largest (W,).
 
-    The fixed one takes one token for each row (B, K), the ``place`` (1,) that it is written to in a cache with room, and
-    all ``places`` (L,) that there are; its logits are (R, V). It is traced besides the decoder where somebody wants to
-    capture its calls.
+    The fixed one takes one token for each row (B, K), the ``place`` (1,) that it is written to in a cache with room,
+    and all ``places`` (L,) that there are; its logits are (R, V). It is traced besides the decoder where somebody wants
+    to capture its calls.
 
     ``traced`` is the same model with less to compute, of which the graphs are made; left out, it is this one.
     """

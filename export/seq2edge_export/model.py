@@ -327,11 +327,19 @@ class Embedding(nn.Module):
 
     def forward(self, ids: Tensor, places: Tensor) -> Tensor:
         """The vectors of ids (B, T) at these places (T,), or (B, T) where those of the rows differ."""
+        return self._added(ids, places, None if self.positions is None else self.positions[places])
+
+    def at(self, ids: Tensor, place: Tensor) -> Tensor:
+        """The vectors of ids (B, K) that are all at one place (1,)."""
+        # Not by indexing, which becomes an operator that copies numbers from the host: a replay would find others there.
+        return self._added(ids, place, None if self.positions is None else self.positions.index_select(0, place))
+
+    def _added(self, ids: Tensor, places: Tensor, positions: Tensor | None) -> Tensor:
         states = self.tokens(ids) * self.scale  # (B, T, D)
         if self.zero_start:
             states = states * (places > 0)[..., None]
-        if self.positions is not None:
-            states = states + self.positions[places]  # (T, D) or (B, T, D)
+        if positions is not None:
+            states = states + positions  # (T, D) or (B, T, D)
         return self.dropout(self.norm(states))
 
 
@@ -421,7 +429,7 @@ class Transformer(nn.Module):
         self, target: Tensor, source: list[KeysValues], source_mask: Tensor, past: list[Tensor], writing: "Writing"
     ) -> Decoded:
         """Continue each row with one token (B, K), which is written into a cache that has room (R, H, L, d)."""
-        states = self.target_embedding(target, writing.place).flatten(0, 1)[:, None]  # (R, 1, D)
+        states = self.target_embedding.at(target, writing.place).flatten(0, 1)[:, None]  # (R, 1, D)
         pasts, _ = self._unpacked(past)
         return self._through_layers(states, pasts, writing, source, Visible(spread(source_mask)), None)
 

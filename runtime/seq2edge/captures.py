@@ -7,13 +7,17 @@ the numbers in the memory change. So the tensors of a shape are made once, bound
 - A room of a desk is for so many rows of a sentence and so many places: tokens, rows, place, logits, and the cache
   twice. A call reads one and writes the other, so each room has two captures, one a direction.
 
-The first call of a room is not captured, and makes its tensors. When there are so many captures that their memory may
-matter, further desks work without, and are forgotten when their step is.
+The first call of a room is not captured, and makes its tensors.
+
+What a captured call computes on the way is in memory that onnxruntime may give to others when the call is over, and a
+replay writes there again. So whatever is to last must have been there before the capture: when a tensor is made that
+lasts, all captures are out of date, and are made anew when their turn comes. And while a step uses the device, no other
+may: it would find its numbers overwritten.
 """
 
 from collections.abc import Mapping
 from itertools import count
-from threading import Lock
+from threading import RLock
 from typing import TYPE_CHECKING, Any
 from weakref import ref
 
@@ -32,7 +36,8 @@ if TYPE_CHECKING:
 
     Values = dict[str, OrtValue]
 
-MOST_CAPTURES = 64
+MOST_CAPTURES = 1000  # a provider may keep what it has recorded; further calls are not captured
+MOST_IDLE = 4  # desks that nobody has; they keep their memory
 GRAPH_ID, NO_CAPTURE = "gpu_graph_id", -1  # onnxruntime's names, of all its providers
 
 
@@ -50,37 +55,39 @@ class Captures:
             kind: open_session(files.widening(kind), threads=threads, place=place)
             for kind in sorted(set(self.past_kinds.values()))
         }
-        self.numbers = count(1)
-        self.running = Lock()  # a session that captures is for one caller at a time
-        self._choosing = Lock()
-        self._desks: list[Desk] = []
+        self.lock = RLock()  # for all that a step does on the device
+        self.age = 0  # how often tensors have been made that last
+        self._numbers = count(1)
+        self._desks: list[Desk] = []  # the last taken comes last
 
     def desk(self, owner: object, sources: Ids, mask: Array) -> "Desk":  # (B, S), (B, S)
         """A desk that nobody has, with these sentences on it; it is the owner's as long as that is there."""
-        with self._choosing:
-            found = next((one for one in self._desks if one.is_free and one.shape == sources.shape), None)
-            desk = found or self._new_desk(sources.shape)
-            desk.owner = ref(owner)
+        idle = [desk for desk in self._desks if desk.is_free]
+        desk = next((one for one in idle if one.shape == sources.shape), None) or Desk(self, sources.shape)
+        for one in (desk, *idle[: max(0, len(idle) - MOST_IDLE)]):
+            if one in self._desks:
+                self._desks.remove(one)
+        self._desks.append(desk)
+        desk.owner = ref(owner)
         desk.put(sources, mask)
         return desk
 
-    def _new_desk(self, shape: tuple[int, ...]) -> "Desk":
-        captured = sum(desk.captures for desk in self._desks) < MOST_CAPTURES
-        desk = Desk(self, shape, captured=captured)
-        if captured:
-            self._desks.append(desk)
-        return desk
-
-    def place_array(self, array: Array, kind: str) -> "OrtValue":
+    def lasting(self, array: Array, kind: str) -> "OrtValue":
         """A tensor of the device with these numbers."""
+        self.age += 1
         return kept(self.chooser.select(array, np.arange(len(array)), kind))
+
+    def next_number(self) -> int:
+        """What onnxruntime is to know a new capture by."""
+        number = next(self._numbers)
+        return number if number <= MOST_CAPTURES else NO_CAPTURE
 
 
 class Desk:
     """What the sentences of a batch say, for one step at a time."""
 
-    def __init__(self, captures: Captures, shape: tuple[int, ...], *, captured: bool) -> None:
-        self.all, self.shape, self.captured = captures, shape, captured  # shape (B, S)
+    def __init__(self, captures: Captures, shape: tuple[int, ...]) -> None:
+        self.all, self.shape = captures, shape  # (B, S)
         self.owner: ref[object] | None = None
         self.source: Values = {}
         self.rooms: dict[tuple[int, int], Room] = {}
@@ -88,10 +95,6 @@ class Desk:
     @property
     def is_free(self) -> bool:
         return self.owner is None or self.owner() is None
-
-    @property
-    def captures(self) -> int:
-        return 2 * len(self.rooms) if self.captured else 0
 
     def put(self, sources: Ids, mask: Array) -> None:  # (B, S), (B, S)
         """Encode sentences, with what comes of it in the memory of the desk."""
@@ -103,7 +106,7 @@ class Desk:
             return
         cross = run_where_they_are(self.all.encoder, given, memory=self.all.memory)
         self.source = {name: kept(states) for name, states in cross.items()}
-        self.source[names.SOURCE_MASK] = self.all.place_array(mask, "bool")
+        self.source[names.SOURCE_MASK] = self.all.lasting(mask, "bool")
 
     def room(self, rows: int, places: int) -> "Room":
         """A room for so many rows of a sentence and places, with anything in its cache."""
@@ -113,7 +116,7 @@ class Desk:
             shapes = {name: [sizes.get(size, size) for size in axes] for name, axes in self.all.past_shapes.items()}
             kinds = {"float": np.float32, "float16": np.float16}
             cache = {
-                name: self.all.place_array(np.zeros(shape, kinds[self.all.past_kinds[name]]), self.all.past_kinds[name])
+                name: self.all.lasting(np.zeros(shape, kinds[self.all.past_kinds[name]]), self.all.past_kinds[name])
                 for name, shape in shapes.items()
             }
             room = self.rooms[rows, places] = Room(self, rows, places, cache)
@@ -128,26 +131,26 @@ class Room:
         self.all, self.source, self.rows, self.places = desk.all, desk.source, rows, places
         shape = desk.shape[0], rows
         self.inputs = {
-            names.TARGET: self.all.place_array(np.zeros(shape, np.int64), "int64"),
-            names.ROWS: self.all.place_array(np.zeros(shape, np.int64), "int64"),
-            names.PLACE: self.all.place_array(np.zeros(1, np.int64), "int64"),
-            names.PLACES: self.all.place_array(np.arange(places), "int64"),
+            names.TARGET: self.all.lasting(np.zeros(shape, np.int64), "int64"),
+            names.ROWS: self.all.lasting(np.zeros(shape, np.int64), "int64"),
+            names.PLACE: self.all.lasting(np.zeros(1, np.int64), "int64"),
+            names.PLACES: self.all.lasting(np.arange(places), "int64"),
         }
         self.caches: list[Values] = [cache]
         self.logits: OrtValue | None = None
-        self.calls: list[tuple[IOBinding, RunOptions]] = []
-        self.ids = [next(self.all.numbers) if desk.captured else NO_CAPTURE for _ in range(2)]
+        self.calls: list[IOBinding] = []  # a direction each
+        self.numbers = [NO_CAPTURE, NO_CAPTURE]  # of their captures
+        self.age = -1  # of the captures
         self.turn = 0  # which cache is read next
 
     def __call__(self, tokens: Ids, rows: Ids, place: int) -> Tensor:  # (B, K), (B, K) -> (R, V)
         for name, array in ((names.TARGET, tokens), (names.ROWS, rows), (names.PLACE, np.array([place]))):
             fill(self.inputs[name], array)
-        with self.all.running:
-            if self.calls:
-                binding, options = self.calls[self.turn]
-                run_bound(self.all.decoder, binding, options)
-            else:
-                self._first_call()
+        if self.calls:
+            self._forget_old_captures()
+            run_bound(self.all.decoder, self.calls[self.turn], _options(self.numbers[self.turn]))
+        else:
+            self._first_call()
         self.turn = 1 - self.turn
         assert self.logits is not None
         return self.logits.numpy() if self.all.memory == HOST else self.logits
@@ -171,11 +174,18 @@ class Room:
         found = dict(zip(outputs, binding.get_outputs(), strict=True))
         self.logits = found[names.LOGITS]
         self.caches.append({name: found[names.present_of(name)] for name in self.caches[0]})
+        self.all.age += 1
         there, back = self.caches
-        self.calls = [
-            (self._bound(there, back), _options(self.ids[0])),
-            (self._bound(back, there), _options(self.ids[1])),
-        ]
+        self.calls = [self._bound(there, back), self._bound(back, there)]
+
+    def _forget_old_captures(self) -> None:
+        """Capture anew if anything has been made since that lasts."""
+        if self.age == self.all.age:
+            return
+        for number in self.numbers:
+            if number != NO_CAPTURE and hasattr(self.all.decoder, "release_captured_graph"):
+                self.all.decoder.release_captured_graph(number)
+        self.numbers, self.age = [self.all.next_number(), self.all.next_number()], self.all.age
 
     def _bound(self, read: Mapping[str, Any], written: Mapping[str, Any]) -> "IOBinding":
         present = {names.present_of(name): value for name, value in written.items()}

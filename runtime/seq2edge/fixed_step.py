@@ -26,12 +26,13 @@ class FixedStep:
     """Decode one step; keeps the cache, and lets the sentences that the search has dropped idle."""
 
     def __init__(self, captures: Captures, sources: list[list[int]], *, pad: int) -> None:
-        self.decoder, self.chooser = captures.decoder, captures.chooser
+        self.decoder, self.chooser, self.lock = captures.decoder, captures.chooser, captures.lock
         ids, mask = pad_sources(sources, pad)
         self.pad, self.longest = pad, ids.shape[1]
         more = ((0, 0), (0, -self.longest % SOURCE_UNIT))
         ids, mask = np.pad(ids, more, constant_values=pad), np.pad(mask, more)
-        self.desk = captures.desk(self, ids, mask)
+        with self.lock:
+            self.desk = captures.desk(self, ids, mask)
         self.slots = np.arange(len(sources))  # (B,)
         self.room: Room | None = None
         self.length, self.rows_per_sentence = 0, 1
@@ -41,7 +42,8 @@ class FixedStep:
         """What the encoder has handed over."""
         kinds, everybody = source_kinds(self.decoder), np.arange(self.desk.shape[0])
         cross = {name: states for name, states in self.desk.source.items() if names.is_cross(name)}
-        found = {name: self.chooser.fetch(states, everybody, kinds[name]) for name, states in cross.items()}
+        with self.lock:
+            found = {name: self.chooser.fetch(states, everybody, kinds[name]) for name, states in cross.items()}
         return {name: states[:, :, : self.longest] for name, states in found.items()}
 
     @property
@@ -49,14 +51,16 @@ class FixedStep:
         return int(next(one.shape[-1] for one in self.decoder.get_outputs() if one.name == names.LOGITS))
 
     def __call__(self, tokens: Ids, rows: Ids) -> Scores:  # (B, K, T), (B, K) -> (B, K, V)
-        logits = self._step(tokens, rows)
-        wanted = self.slots[:, None] * rows.shape[1] + np.arange(rows.shape[1])  # (B, K)
-        scores: Scores = self.chooser.fetch(logits, wanted.ravel(), "float").reshape(*rows.shape, -1)
+        with self.lock:
+            logits = self._step(tokens, rows)
+            wanted = self.slots[:, None] * rows.shape[1] + np.arange(rows.shape[1])  # (B, K)
+            scores: Scores = self.chooser.fetch(logits, wanted.ravel(), "float").reshape(*rows.shape, -1)
         return scores
 
     def best(self, tokens: Ids, rows: Ids, count: int) -> tuple[Ids, Scores]:  # (B, K, T), (B, K) -> (B, K, count) each
         """The best next tokens of each row, best first, and their log-probabilities."""
-        best, scores = self.chooser.choose(self._step(tokens, rows), count)  # (R, count) each
+        with self.lock:
+            best, scores = self.chooser.choose(self._step(tokens, rows), count)  # (R, count) each
         shape = (-1, rows.shape[1], count)
         return best.reshape(shape)[self.slots], scores.reshape(shape)[self.slots]
 
