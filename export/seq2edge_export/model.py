@@ -331,7 +331,7 @@ class Embedding(nn.Module):
 
     def at(self, ids: Tensor, place: Tensor) -> Tensor:
         """The vectors of ids (B, K) that are all at one place (1,)."""
-        # Not by indexing, which becomes an operator that copies numbers from the host: a replay would find others there.
+        # Not by indexing: CUDA's operator for that copies numbers from the host, where a replay would find others.
         return self._added(ids, place, None if self.positions is None else self.positions.index_select(0, place))
 
     def _added(self, ids: Tensor, places: Tensor, positions: Tensor | None) -> Tensor:
