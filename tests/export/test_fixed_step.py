@@ -110,8 +110,8 @@ def test_captures_are_bounded(engine, sources, theirs, monkeypatch: pytest.Monke
     assert {number for room in ours.desk.rooms.values() for number in room.numbers} == {captures.NO_CAPTURE}
 
 
-@pytest.mark.parametrize("precision", ["fp16-compute", "int8"])
-def test_fewer_bits_have_it_too(bundle: Bundle, tmp_path: Path, sources, precision) -> None:
+@pytest.mark.parametrize("precision", ["fp16", "fp16-compute"])
+def test_halves_have_it_too(bundle: Bundle, tmp_path: Path, sources, precision) -> None:
     small = quantize_bundle(bundle.folder, tmp_path / "small", Wish(precision=precision), compare=False)
     ours, growing = opened(small).start(sources), OnnxEngine(small, threads=1).start(sources)
     tokens, rows = np.full((len(sources), 1, 1), 9), np.arange(len(sources))[:, None]
@@ -120,6 +120,11 @@ def test_fewer_bits_have_it_too(bundle: Bundle, tmp_path: Path, sources, precisi
         tokens = tokens + 1
     if precision == "fp16-compute":
         assert {value.data_type() for value in ours.room.caches[0].values()} == {"tensor(float16)"}
+
+
+def test_what_no_device_that_captures_runs_is_refused(bundle: Bundle, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="no device that captures graphs runs int8"):
+        quantize_bundle(bundle.folder, tmp_path / "small", Wish(precision="int8"), compare=False)
 
 
 def test_no_shape_is_computed_and_the_weights_are_there_once(bundle: Bundle, made) -> None:
