@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from seq2edge import names
 from seq2edge.architecture import Architecture
 from seq2edge_export.fold import folded
-from seq2edge_export.model import Buffer, Decoded, KeysValues, Transformer
+from seq2edge_export.model import Buffer, Decoded, KeysValues, Transformer, Writing
 
 Axes = tuple[str | int, ...]  # a name where the size changes from call to call
 
@@ -45,6 +45,10 @@ class GraphModules:
     ``source_bias`` (B, 1, Q, S), the same for every query. Behind the logits it gives what the search wants to know of
     all of them, the logarithm of how often their exponentials hold the largest (W,).
 
+    The fixed one takes one token for each row (B, K), the ``place`` (1,) that it is written to in a cache with room,
+    and all ``places`` (L,) that there are; its logits are (R, V). It is traced besides the decoder where somebody wants
+    to capture its calls.
+
     ``traced`` is the same model with less to compute, of which the graphs are made; left out, it is this one.
     """
 
@@ -54,6 +58,7 @@ class GraphModules:
     past: tuple[State, ...]
     watched: nn.Module | None = None  # None: a module of its own kind, which shows no attention
     buffered: nn.Module | None = None  # None: its cache only grows
+    fixed: nn.Module | None = None  # None: it counts distances, or its cache is no place for each token
     traced: "GraphModules | None" = None
 
     def outputs(self, *, buffered: bool) -> dict[str, list[str]]:
@@ -144,6 +149,29 @@ class BufferedTransformerDecoder(nn.Module):
         return [logits, _log_totals(logits), *decoded.present, *watched]
 
 
+class FixedTransformerDecoder(nn.Module):
+    """The same for one token and a cache that has room, in standard operators: no shape ever changes."""
+
+    def __init__(self, model: Transformer) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(
+        self,
+        target: Tensor,
+        rows: Tensor,
+        place: Tensor,
+        places: Tensor,
+        source_mask: Tensor,
+        cross: list[Tensor],
+        past: list[Tensor],
+    ) -> list[Tensor]:
+        chosen = rows.flatten()  # (R,)
+        selected = [tensor.index_select(0, chosen) for tensor in past]
+        decoded = self.model.decode_at(target, _paired(cross), source_mask, selected, Writing(place, places))
+        return [self.model.output(decoded.states[:, -1]), *decoded.present]  # (R, V)
+
+
 def _log_totals(logits: Tensor) -> Tensor:  # (W, V) -> (W,)
     """log(sum(exp(logits - largest))): the largest share is 1 over that sum. No operator is faster than the softmax."""
     return -logits.softmax(dim=-1).amax(dim=-1).log()
@@ -170,12 +198,18 @@ def _graphs(model: Transformer) -> GraphModules:
         _past_of(shape),
         WatchedTransformerDecoder(model),
         BufferedTransformerDecoder(model) if _fits_buffers(shape) else None,
+        FixedTransformerDecoder(model) if _has_places(shape) else None,
     )
 
 
 def _fits_buffers(shape: Architecture) -> bool:
     """Whether onnxruntime's operator can do it: it has no bias for distances, and wants heads of eights."""
-    return shape.decoder_cell == "attention" and shape.positions != "relative" and shape.head_width % 8 == 0
+    return _has_places(shape) and shape.head_width % 8 == 0
+
+
+def _has_places(shape: Architecture) -> bool:
+    """Whether a token is known by its place in the cache alone."""
+    return shape.decoder_cell == "attention" and shape.positions != "relative"
 
 
 def _past_of(shape: Architecture) -> tuple[State, ...]:

@@ -277,6 +277,21 @@ class Buffering:
         return update, [*present]
 
 
+@dataclass(frozen=True)
+class Writing:
+    """The same with a buffer of which one place is written, in standard operators: no shape changes, nothing moves."""
+
+    place: Tensor  # (1,): of the new token
+    places: Tensor  # (L,): all that there are
+
+    def __call__(self, layer: DecoderLayer, states: Tensor, past: list[Tensor]) -> tuple[Tensor, list[Tensor]]:
+        assert layer.attention is not None
+        here, seen = (self.places == self.place)[:, None], self.places <= self.place  # (L, 1), (L,)
+        new = layer.attention.keys_values(states)  # (R, H, 1, d)
+        present = KeysValues(*(torch.where(here, own, before) for own, before in zip(new, past, strict=True)))
+        return layer.attention(states, present, Visible(seen[None])), [*present]
+
+
 class Recurring:
     """The same with a cell that has read all tokens before."""
 
@@ -286,7 +301,7 @@ class Recurring:
         return update, [cell]
 
 
-LookBack = Appending | Buffering | Recurring
+LookBack = Appending | Buffering | Writing | Recurring
 
 
 class Embedding(nn.Module):
@@ -312,11 +327,19 @@ class Embedding(nn.Module):
 
     def forward(self, ids: Tensor, places: Tensor) -> Tensor:
         """The vectors of ids (B, T) at these places (T,), or (B, T) where those of the rows differ."""
+        return self._added(ids, places, None if self.positions is None else self.positions[places])
+
+    def at(self, ids: Tensor, place: Tensor) -> Tensor:
+        """The vectors of ids (B, K) that are all at one place (1,)."""
+        # Not by indexing: CUDA's operator for that copies numbers from the host, where a replay would find others.
+        return self._added(ids, place, None if self.positions is None else self.positions.index_select(0, place))
+
+    def _added(self, ids: Tensor, places: Tensor, positions: Tensor | None) -> Tensor:
         states = self.tokens(ids) * self.scale  # (B, T, D)
         if self.zero_start:
             states = states * (places > 0)[..., None]
-        if self.positions is not None:
-            states = states + self.positions[places]  # (T, D) or (B, T, D)
+        if positions is not None:
+            states = states + positions  # (T, D) or (B, T, D)
         return self.dropout(self.norm(states))
 
 
@@ -397,12 +420,32 @@ class Transformer(nn.Module):
             places, visible = buffer.positions, buffer.visible
         states = self.target_embedding(target, places)  # (R, T, D)
         look_back = self._look_back(target, before) if buffer is None else Buffering(buffer)
+        decoded = self._through_layers(states, pasts, look_back, source, visible, watch)
+        if isinstance(before, Tensor):
+            decoded.present.append(before[:, 0] + target.shape[1])
+        return decoded
+
+    def decode_at(
+        self, target: Tensor, source: list[KeysValues], source_mask: Tensor, past: list[Tensor], writing: "Writing"
+    ) -> Decoded:
+        """Continue each row with one token (B, K), which is written into a cache that has room (R, H, L, d)."""
+        states = self.target_embedding.at(target, writing.place).flatten(0, 1)[:, None]  # (R, 1, D)
+        pasts, _ = self._unpacked(past)
+        return self._through_layers(states, pasts, writing, source, Visible(spread(source_mask)), None)
+
+    def _through_layers(
+        self,
+        states: Tensor,
+        pasts: list[list[Tensor]],
+        look_back: "LookBack",
+        source: list[KeysValues],
+        visible: Visible,
+        watch: list[Tensor] | None,
+    ) -> Decoded:
         present: list[Tensor] = []
         for layer, layer_past, layer_source in zip(self.decoder, pasts, source, strict=True):
             states, kept = layer(states, layer_past, look_back, layer_source, visible, watch)
             present += kept
-        if isinstance(before, Tensor):
-            present.append(before[:, 0] + target.shape[1])
         states = self.decoder_norm(states)
         return Decoded(states if self.shape.output_scale == 1 else states * self.shape.output_scale, present)
 

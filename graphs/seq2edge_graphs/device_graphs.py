@@ -6,7 +6,8 @@ They know nothing of any model. The runtime has no package to make them with, so
 1. ``likeliest``: logits to the likeliest token of each row and its log-probability, for greedy search.
 2. ``best``: the same for the best few, best first, for beam search; equal logits come in the order of their tokens.
 3. ``select``: some rows of a tensor, for sentences that leave a batch; it also brings a tensor to a device.
-4. ``product``: a few matrix products, to see whether a device works and how fast it is.
+4. ``widen``: some rows of a cache with room for more tokens behind each, for shapes that do not change.
+5. ``product``: a few matrix products, to see whether a device works and how fast it is.
 
 Log-probabilities are computed as in ``seq2edge.search.probability``: the largest logit is subtracted first.
 """
@@ -18,21 +19,19 @@ import onnx_ir as ir
 from onnx_ir.tape import Tape
 
 from seq2edge import device_graphs as files
-from seq2edge import names
 
 IR_VERSION, OPSET = 10, 20  # what onnxruntime 1.24 reads
-LOGITS = (names.BATCH, names.ROWS_PER_SENTENCE, "vocabulary")
 
 
 def likeliest() -> ir.Model:
-    tape, logits = Tape(), _given(files.LOGITS, ir.DataType.FLOAT, LOGITS)
+    tape, logits = Tape(), _given(files.LOGITS, ir.DataType.FLOAT, None)
     tokens = tape.op("ArgMax", [logits], {"axis": -1, "keepdims": 1})
     score = tape.op("Neg", [_log_total(tape, logits, _peak(tape, logits))])
     return _model(tape, [logits], {files.TOKENS: tokens, files.SCORES: score})
 
 
 def best() -> ir.Model:
-    tape, logits = Tape(), _given(files.LOGITS, ir.DataType.FLOAT, LOGITS)
+    tape, logits = Tape(), _given(files.LOGITS, ir.DataType.FLOAT, None)
     count = _given(files.COUNT, ir.DataType.INT64, (1,))
     peak = _peak(tape, logits)
     values, tokens = tape.op_multi_out("TopK", [logits, count], {"axis": -1, "largest": 1, "sorted": 1}, num_outputs=2)
@@ -44,6 +43,13 @@ def select(kind: ir.DataType) -> ir.Model:
     tape, states = Tape(), _given(files.STATES, kind, None)
     rows = _given(files.ROWS, ir.DataType.INT64, ("kept",))
     return _model(tape, [states, rows], {files.SELECTED: tape.op("Gather", [states, rows], {"axis": 0})}, kind)
+
+
+def widen(kind: ir.DataType) -> ir.Model:
+    tape, states = Tape(), _given(files.STATES, kind, None)
+    rows, room = _given(files.ROWS, ir.DataType.INT64, ("kept",)), _given(files.ROOM, ir.DataType.INT64, ("ends",))
+    selected = tape.op("Gather", [states, rows], {"axis": 0})
+    return _model(tape, [states, rows, room], {files.SELECTED: tape.op("Pad", [selected, room])}, kind)
 
 
 def product() -> ir.Model:
@@ -59,7 +65,8 @@ def product() -> ir.Model:
 def all_graphs() -> dict[Path, ir.Model]:
     """Every graph by its file."""
     selecting = {files.selecting(kind): select(ir.DataType[kind.upper()]) for kind in files.KINDS}
-    return {files.LIKELIEST: likeliest(), files.BEST: best(), files.TRIAL: product(), **selecting}
+    widening = {files.widening(kind): widen(ir.DataType[kind.upper()]) for kind in files.CACHES}
+    return {files.LIKELIEST: likeliest(), files.BEST: best(), files.TRIAL: product(), **selecting, **widening}
 
 
 def write() -> None:

@@ -24,7 +24,7 @@ MANIFEST_BYTES = 1_000_000  # far more than any manifest has; a larger one is no
 LONGEST_NAME = 255  # bytes of a file's name, which is what file systems take
 MOST_POSITIONS, MOST_BEAMS = 1_000_000, 1_000  # more than any model has use for
 
-Precision = Literal["fp32", "fp16", "int8", "int4", "mixed"]
+Precision = Literal["fp32", "fp16", "fp16-compute", "int8", "int4", "mixed"]
 Dialect = Literal["ort", "portable"]
 
 
@@ -83,6 +83,11 @@ class Manifest:
         if max(self.generation.num_beams, self.generation.num_return_sequences) > MOST_BEAMS:
             raise ValueError(f"generation has more than {MOST_BEAMS:,} beams or translations")
         self._check_files()
+
+    @property
+    def bytes_per_state(self) -> int:
+        """Of a number in the cache and in what the encoder hands over."""
+        return 2 if self.precision == "fp16-compute" else 4
 
     def _check_files(self) -> None:
         wanted = {names.ENCODER, names.DECODER, names.WEIGHTS, *self.tokenizer.files}  # a scorer is optional

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from seq2edge import names
 from seq2edge.blocks import Blocks
+from seq2edge.errors import BundleError
 from seq2edge.search import Ids, Scores
 from seq2edge.sessions import run
 
@@ -41,9 +42,16 @@ def encode_together(
         given = encode(encoder, [sources[place] for place in part], pad=pad)
         longest = lengths[part].max()
         for number, one in enumerate(outputs):
+            _check_shape(one.name, given[one.name].shape, (len(part), heads, longest, width))
             states[number, part, :, :longest] = given[one.name]
         states[:, part, :, longest:] = 0  # whatever has been there must not be infinite
     return np.arange(lengths.max()) < lengths[:, None], states
+
+
+def _check_shape(name: str, found: tuple[int, ...], wanted: tuple[int, ...]) -> None:
+    """What a graph says of its outputs need not be what they are."""
+    if found != wanted:
+        raise BundleError(f"the encoder gives {name} as {found} instead of {wanted}")
 
 
 def _parts(lengths: Ids) -> list[Ids]:

@@ -5,13 +5,16 @@ SIGNATURE = "manifest.sig"  # of the manifest, if somebody has signed it
 SCORER = "scorer.onnx"  # the decoder again, with the logits of all positions and the cross-attention
 # Of a bundle with a shortlist: the table, the decoder that is given the words it may say, and what gathers them.
 SHORTLIST, SHORT_DECODER, WORDS_GRAPH = "shortlist.bin", "short_decoder.onnx", "words.onnx"
-GRAPHS = (ENCODER, DECODER, SCORER, SHORT_DECODER, WORDS_GRAPH)
+FIXED_DECODER = "fixed_decoder.onnx"  # the decoder again, for one token and a cache with room: no shape changes
+GRAPHS = (ENCODER, DECODER, SCORER, SHORT_DECODER, WORDS_GRAPH, FIXED_DECODER)
 
 SOURCE, SOURCE_MASK = "source", "source_mask"
 TARGET, ROWS, LOGITS = "target", "rows", "logits"
 # In the place of rows and the source mask, where the cache is in buffers.
 POSITIONS, LAST, TOTAL, WANTED, SOURCE_BIAS = "positions", "last", "total", "wanted", "source_bias"
 LOG_TOTALS = "log_totals"
+# Where the cache has room and no shape changes: the place of the new token, and all places that there are.
+PLACE, PLACES = "place", "places"
 # Of the words of a shortlist: their ids, what the states are multiplied with, and what is added to each row.
 WORDS, WORD_MATRIX, WORD_SCALES, WORD_BIAS = "words", "word_matrix", "word_scales", "word_bias"
 ALL_LOGITS, ATTENTION = "all_logits", "attention"
@@ -58,6 +61,11 @@ def is_cross(name: str) -> bool:
 def is_past(name: str) -> bool:
     """Whether a decoder input is part of the cache."""
     return name.startswith(_PAST)
+
+
+def is_state(name: str) -> bool:
+    """Whether an input or output goes from one graph or call to another, and never to a caller."""
+    return name.startswith((_CROSS, _PAST, _PRESENT))
 
 
 def present_of(past_name: str) -> str:

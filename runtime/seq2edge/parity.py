@@ -89,6 +89,7 @@ LIMITS = {
         layer_difference=0.5,
     ),
 }
+LIMITS["fp16-compute"] = LIMITS["fp16"]  # it rounds what is computed as well, but as finely
 
 
 def shortcomings(parity: Parity, limits: Limits) -> list[str]:

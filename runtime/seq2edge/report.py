@@ -37,7 +37,8 @@ def describe_bundle(bundle: Bundle, *, source_length: int, target_length: int) -
     manifest, graphs = bundle.manifest, graphs_of(bundle)
     size, shape = bundle.size, Rows()
     if manifest.architecture is not None:
-        shape = describe_shape(manifest.architecture, source_length=source_length, target_length=target_length)
+        lengths = {"source_length": source_length, "target_length": target_length}
+        shape = describe_shape(manifest.architecture, **lengths, bytes_per_number=manifest.bytes_per_state)
     return [
         ("bundle", str(bundle.folder)),
         ("family", manifest.family),
@@ -60,11 +61,12 @@ def describe_bundle(bundle: Bundle, *, source_length: int, target_length: int) -
 def bundle_facts(bundle: Bundle, *, source_length: int, target_length: int) -> Facts:
     """The same for programs: the manifest as it stands, and what follows from it and from the graphs."""
     shape, graphs = bundle.manifest.architecture, graphs_of(bundle)
+    lengths = {"source_length": source_length, "target_length": target_length}
     return {
         "bundle": str(bundle.folder),
         "size": bundle.size,
         "shortlist": shortlist_facts(bundle),
-        "cost": shape and cost_facts(shape, source_length=source_length, target_length=target_length),
+        "cost": shape and cost_facts(shape, **lengths, bytes_per_number=bundle.manifest.bytes_per_state),
         "constants": _constant_facts(tensor for graph in graphs for tensor in graph.tensors),
         "graphs": {graph.path.name: onnx_facts(graph) for graph in graphs},
         "manifest": asdict(bundle.manifest),
@@ -91,14 +93,14 @@ def shortlist_text(bundle: Bundle) -> str:
     return f"{words:.1f} words for a source token on average, {facts['words_for_all']} for all texts"
 
 
-def cost_facts(shape: Architecture, *, source_length: int, target_length: int) -> Facts:
+def cost_facts(shape: Architecture, *, source_length: int, target_length: int, bytes_per_number: int) -> Facts:
     """What a token and a sentence of these lengths cost."""
     lengths = {"source_length": source_length, "target_length": target_length}
     return {
         **lengths,
         "operations_per_source_token": cost_per_source_token(shape, source_length=source_length),
         "operations_per_target_token": cost_per_target_token(shape, **lengths),
-        "cache_bytes_per_sentence": cache_bytes(shape, **lengths),
+        "cache_bytes_per_sentence": cache_bytes(shape, **lengths, bytes_per_number=bytes_per_number),
     }
 
 
@@ -157,11 +159,13 @@ def constants_by_type(tensors: Iterable[Tensor]) -> list[Constants]:
     return sorted(found, key=lambda constants: -constants.bytes)
 
 
-def describe_shape(shape: Architecture, *, source_length: int, target_length: int) -> Rows:
+def describe_shape(shape: Architecture, *, source_length: int, target_length: int, bytes_per_number: int) -> Rows:
     """What the model's shape says about it, and what a token costs."""
     source_cost = cost_per_source_token(shape, source_length=source_length)
     target_cost = cost_per_target_token(shape, source_length=source_length, target_length=target_length)
-    cache = cache_bytes(shape, source_length=source_length, target_length=target_length)
+    cache = cache_bytes(
+        shape, source_length=source_length, target_length=target_length, bytes_per_number=bytes_per_number
+    )
     lengths = f"at {source_length} source and {target_length} target tokens"
     return [
         ("layers", f"{shape.encoder_layers} encoder, {shape.decoder_layers} decoder{_cell(shape)}"),

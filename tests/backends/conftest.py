@@ -24,6 +24,7 @@ class Bundles:
 
     fp32: Path = MADE / "en-de-fp32"
     fp16: Path = MADE / "en-de-fp16"
+    half: Path = MADE / "en-de-half"
     int8: Path = MADE / "en-de-int8"
     tiny: Path = MADE / "tiny"
 

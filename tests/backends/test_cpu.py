@@ -13,7 +13,7 @@ from seq2edge.onnx_engine import OnnxEngine
 TEXTS = ["Good morning.", "Where is the nearest train station?", "She asked whether the meeting could be moved."]
 
 
-@pytest.mark.parametrize("precision", ["fp32", "fp16", "int8"])  # exported without a comparison
+@pytest.mark.parametrize("precision", ["fp32", "fp16", "half", "int8"])  # exported without a comparison
 def test_the_embedded_model_keeps_the_limits_of_its_precision(bundles, command, lines, precision: str) -> None:
     texts = SENTENCES if precision == "fp32" else TEXTS
     arguments = ("--against", "models/en-de", "--input", lines(*texts), "--strict-device", "--json")

@@ -7,6 +7,7 @@ import numpy as np
 import onnx
 import pytest
 from onnx.reference import ReferenceEvaluator
+from steps import LOGITS, assert_steps_close
 from tiny_checkpoint import TINY, write_checkpoint
 
 from seq2edge import Translator, names
@@ -14,12 +15,10 @@ from seq2edge.bundle import Dialect, load_bundle
 from seq2edge.decoding import decode
 from seq2edge.encoding import pad_sources
 from seq2edge.onnx_engine import OnnxEngine
-from seq2edge.search import Step
 from seq2edge_export.checkpoint import load_checkpoint
 from seq2edge_export.export import export_bundle
 from seq2edge_export.torch_engine import TorchEngine
 
-LOGITS = 1e-4  # float32 sums in another order, logits of about 10
 TEXTS = [
     "the old man sees a red house.",
     "nobody sells bread.",
@@ -57,23 +56,6 @@ def test_cross_keys_and_values_are_the_originals(engines, sources) -> None:
 def test_every_step_gives_the_originals_logits(engines, sources, prefix: int, beams: int) -> None:
     ours, theirs = engines[0].start(sources), engines[1].start(sources)
     assert_steps_close(ours, theirs, len(sources), prefix=prefix, beams=beams)
-
-
-def assert_steps_close(ours: Step, theirs: Step, count: int, *, prefix: int, beams: int) -> None:
-    """Random tokens behind random rows: a prefix, then more of them, while sentences leave from anywhere."""
-    random = np.random.default_rng(0)
-    rows = np.arange(count)[:, None]
-    tokens = random.integers(4, TINY.target_vocabulary, (count, 1, prefix))
-    np.testing.assert_allclose(ours(tokens, rows), theirs(tokens, rows), atol=LOGITS)
-    for step in range(8):
-        before = 1 if step == 0 else beams
-        left = np.arange(count)
-        if step in (2, 4, 5):
-            left = np.delete(left, random.integers(count))
-            count -= 1
-        rows = left[:, None] * before + random.integers(0, before, (count, beams))
-        tokens = random.integers(4, TINY.target_vocabulary, (count, beams, 1))
-        np.testing.assert_allclose(ours(tokens, rows), theirs(tokens, rows), atol=LOGITS)
 
 
 def test_a_full_buffer_grows(engines, sources) -> None:

@@ -42,8 +42,17 @@ def test_a_bundle_that_a_device_cannot_run_names_the_export_that_can(device) -> 
 
 
 def test_the_cpu_runs_every_bundle() -> None:
-    for precision in ("fp32", "fp16", "int8", "int4", "mixed"):
+    for precision in ("fp32", "fp16", "fp16-compute", "int8", "int4", "mixed"):
         CPU.check(replace(MANIFEST, precision=precision))
+
+
+def test_graphs_that_compute_in_half_are_for_gpus_and_for_trying_them_out() -> None:
+    half = replace(MANIFEST, dialect="portable", precision="fp16-compute")
+    for name in ("cpu", "cuda", "tensorrt", "webgpu", "directml"):
+        DEVICES[name].check(half)
+    for name, instead in (("openvino", "int8"), ("coreml", "fp32")):
+        with pytest.raises(BundleError, match=f"is in fp16-compute, but {name} runs .* --precision {instead}"):
+            DEVICES[name].check(half)
 
 
 def test_providers_are_told_not_to_round() -> None:
@@ -56,12 +65,22 @@ def test_given_provider_options_win() -> None:
     assert provider_options(Place(device="openvino", options={"device_type": "GPU"}), 1)["device_type"] == "GPU"
 
 
-@pytest.mark.parametrize("device", ["cuda", "tensorrt", "webgpu", "directml"])
+@pytest.mark.parametrize("device", ["tensorrt", "directml"])
 def test_options_for_fixed_shapes_are_refused(device: str) -> None:
     [name] = DEVICES[device].fixed_shapes
     with pytest.raises(UsageError, match=f"{name} needs shapes that never change"):
         provider_options(Place(device=device, options={name: "1"}), 1)
     provider_options(Place(device=device, options={name: "0"}), 1)
+
+
+@pytest.mark.parametrize(("device", "name"), [("cuda", "enable_cuda_graph"), ("webgpu", "enableGraphCapture")])
+def test_capturing_is_for_the_decoder_alone(device: str, name: str) -> None:
+    asked = Place(device=device, options={name: "1", "device_id": "0"})
+    assert asked.captures
+    assert asked.without_capture == Place(device=device, options={"device_id": "0"})
+    assert provider_options(asked, 1)[name] == "1"
+    assert not Place(device=device, options={name: "0"}).captures
+    assert not Place().captures
 
 
 def test_provider_options_are_read_from_the_command_line() -> None:

@@ -54,7 +54,10 @@ def precision_options(default: str, *, choices: Sequence[str]) -> Callable[[F], 
     return decorate
 
 
-PRECISION = "Bits of the weights; auto finds the fewest within --max-bleu-loss."
+PRECISION = (
+    "Bits of the weights; fp16-compute computes in half precision too, for GPUs; "
+    "auto finds the fewest within --max-bleu-loss."
+)
 KEEP = "Weights to keep in the next higher precision, such as 'decoder.0.*'; may be given again."
 
 

@@ -21,6 +21,7 @@ from seq2edge.bundle import Dialect, Precision
 from seq2edge.errors import UsageError
 from seq2edge_graphs.quantize.blocks import Gram, block_size
 from seq2edge_graphs.quantize.edit import forget_what_is_inferred
+from seq2edge_graphs.quantize.half import compute_in_half
 from seq2edge_graphs.quantize.int4 import Int4
 from seq2edge_graphs.quantize.int8 import Int8
 from seq2edge_graphs.quantize.parts import Part, parts_of
@@ -30,6 +31,7 @@ from seq2edge_graphs.quantize.waves import compute_waves, find_waves
 Plan = Mapping[str, Precision]
 Grams = Mapping[str, Gram]  # by the name of the weight
 
+HALF: Precision = "fp16-compute"  # of a whole bundle: what computes in it, and not only what is kept in it
 HIGHER: dict[Precision, Precision] = {"int4": "int8", "int8": "fp16", "fp16": "fp32", "fp32": "fp32"}
 
 
@@ -41,6 +43,8 @@ def part_names(graphs: Collection[ir.Model]) -> list[str]:
 def plan_precision(graphs: Collection[ir.Model], precision: Precision, *, keep: Sequence[str] = ()) -> Plan:
     """All parts in one precision, but those that match a pattern in the next higher one."""
     names = part_names(graphs)
+    if precision == HALF:
+        return dict.fromkeys(names, precision)
     for pattern in keep:
         if not any(fnmatchcase(name, pattern) for name in names):
             raise UsageError(f"no weight matches {pattern!r}; there are {', '.join(names[:3])} and {len(names)} in all")
@@ -52,6 +56,9 @@ def quantize(graphs: Collection[ir.Model], plan: Plan, *, dialect: Dialect, gram
     """Rewrite the graphs; a part that the plan does not name stays as it is."""
     if dialect == "portable" and "int4" in plan.values():
         raise UsageError("4 bit needs operators that only onnxruntime has: export with --dialect ort, or in int8")
+    if HALF in plan.values():
+        _compute_in_half(graphs, dialect)
+        return
     grams = _with_lookups(grams or {}, graphs)
     for model in graphs:
         int8, int4 = Int8(model.graph, dialect), Int4(model.graph)
@@ -66,6 +73,14 @@ def quantize(graphs: Collection[ir.Model], plan: Plan, *, dialect: Dialect, gram
                 case "int8" | "int4":
                     _shrink_table(model.graph, part)
         RemoveUnusedNodesPass()(model)  # such as a ReLU that rounding does on the way
+        forget_what_is_inferred(model.graph)
+
+
+def _compute_in_half(graphs: Collection[ir.Model], dialect: Dialect) -> None:
+    if dialect != "portable":
+        raise UsageError("computing in float16 is for other devices than the CPU: export with --dialect portable")
+    for model in graphs:
+        compute_in_half(model)
         forget_what_is_inferred(model.graph)
 
 

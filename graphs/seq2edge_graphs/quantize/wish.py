@@ -6,7 +6,7 @@ from typing import Literal
 
 from seq2edge.errors import UsageError
 
-Wanted = Literal["fp32", "fp16", "int8", "int4", "auto"]
+Wanted = Literal["fp32", "fp16", "fp16-compute", "int8", "int4", "auto"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,6 +29,8 @@ class Wish:
             raise UsageError("--keep-precision does not go with --precision auto, which chooses itself")
         if self.precision == "fp32" and self.keep:
             raise UsageError("--keep-precision does not go with --precision fp32, which keeps everything")
+        if self.precision == "fp16-compute" and self.keep:
+            raise UsageError("--keep-precision does not go with --precision fp16-compute, which rounds everything")
         if self.calibration and self.precision not in ("int4", "auto"):
             raise UsageError(f"--calibrate is for rounding to 4 bits, not for --precision {self.precision}")
         if self.max_bleu_loss is not None and not self.max_bleu_loss >= 0:

@@ -12,7 +12,14 @@ from seq2edge.errors import UsageError
 from seq2edge.providers import runtime_release
 
 # The precision that a peer is asked for beside a bundle's; where it has only one, that is taken.
-PEER_PRECISION = {"fp32": "fp32", "fp16": "fp32", "int8": "int8", "int4": "int8", "mixed": "int8"}
+PEER_PRECISION = {
+    "fp32": "fp32",
+    "fp16": "fp32",
+    "fp16-compute": "fp32",
+    "int8": "int8",
+    "int4": "int8",
+    "mixed": "int8",
+}
 
 
 @dataclass(frozen=True, kw_only=True)

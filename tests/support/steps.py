@@ -1,0 +1,25 @@
+"""Two steps side by side."""
+
+import numpy as np
+from tiny_checkpoint import TINY
+
+from seq2edge.search import Step
+
+LOGITS = 1e-4  # float32 sums in another order, logits of about 10
+
+
+def assert_steps_close(ours: Step, theirs: Step, count: int, *, prefix: int, beams: int) -> None:
+    """Random tokens behind random rows: a prefix, then more of them, while sentences leave from anywhere."""
+    random = np.random.default_rng(0)
+    rows = np.arange(count)[:, None]
+    tokens = random.integers(4, TINY.target_vocabulary, (count, 1, prefix))
+    np.testing.assert_allclose(ours(tokens, rows), theirs(tokens, rows), atol=LOGITS)
+    for step in range(8):
+        before = 1 if step == 0 else beams
+        left = np.arange(count)
+        if step in (2, 4, 5):
+            left = np.delete(left, random.integers(count))
+            count -= 1
+        rows = left[:, None] * before + random.integers(0, before, (count, beams))
+        tokens = random.integers(4, TINY.target_vocabulary, (count, beams, 1))
+        np.testing.assert_allclose(ours(tokens, rows), theirs(tokens, rows), atol=LOGITS)
