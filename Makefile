@@ -16,7 +16,7 @@ LINES ?= 32
 DEV ?= models/en-de/dev.en models/en-de/dev.de
 PAIRS ?=
 
-.PHONY: demo test test-backends test-trust test-trust-full slow peers check format bench bench-render bench-quick optimum clean help
+.PHONY: demo test test-cpu test-backends test-fuzz test-trust test-trust-full slow peers check format bench bench-render bench-quick optimum clean help
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -36,8 +36,10 @@ test: $(READY) ## all tests that fit into ten minutes
 # Each backend has an environment of its own: its package brings another onnxruntime, or plugins beside it.
 BACKENDS := build/backends/ready
 VULKAN := VK_ICD_FILENAMES=/usr/lib/chromium/vk_swiftshader_icd.json XDG_RUNTIME_DIR=$(CURDIR)/build/backends ORT_WEBGPU_EP_ALLOW_SOFTWARE_ADAPTER=1
-test-backends: $(READY) $(BACKENDS) .venv-openvino/ready .venv-webgpu/ready .venv-cuda/ready vulkan ## every device that runs here, and the error of CUDA without a GPU
+test-cpu: $(READY) $(BACKENDS) ## the graphs of other devices on the CPU, which needs no other environment
 	$(BIN)/python -m pytest tests/backends/test_cpu.py
+
+test-backends: test-cpu .venv-openvino/ready .venv-webgpu/ready .venv-cuda/ready vulkan ## every device that runs here, and the error of CUDA without a GPU
 	.venv-openvino/bin/python -m pytest tests/backends/test_openvino.py
 	$(VULKAN) .venv-webgpu/bin/python -m pytest tests/backends/test_webgpu.py
 	.venv-cuda/bin/python -m pytest tests/backends/test_cuda.py
@@ -62,6 +64,10 @@ vulkan:
 	@test -x .venv-$*/bin/python || $(PYTHON) -m venv .venv-$*
 	@.venv-$*/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[$(EXTRAS)]' pytest
 	@touch $@
+
+test-fuzz: $(READY) ## some thousand hostile files
+	@$(PIP) atheris
+	$(BIN)/python -m pytest --numprocesses 2 tests/trust/test_fuzz.py
 
 test-trust: $(READY) ## faults, load, hostile files and bad input, a little of each
 	@$(PIP) atheris

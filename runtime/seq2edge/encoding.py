@@ -40,7 +40,7 @@ def encode_together(
     states: Scores = blocks.take(shape, np.float32)  # (N, B, H, S, d)
     for part in _parts(lengths):
         given = encode(encoder, [sources[place] for place in part], pad=pad)
-        longest = lengths[part].max()
+        longest = int(lengths[part].max())
         for number, one in enumerate(outputs):
             _check_shape(one.name, given[one.name].shape, (len(part), heads, longest, width))
             states[number, part, :, :longest] = given[one.name]
