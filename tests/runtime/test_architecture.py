@@ -29,7 +29,7 @@ SHAPE = Architecture(
         ({"position_offset": -1}, "position_offset is -1"),
         ({"norm_epsilon": 0.0}, "norm_epsilon is 0.0"),
         ({"attention_width": 9}, "attention_width 9 cannot be divided among 2 heads"),
-        ({"attention_width": 0}, "attention_width 0 cannot"),
+        ({"attention_width": 0}, "attention_width is 0"),
         ({"positions": "relative", "relative_buckets": 3}, "at least 4 buckets"),
         ({"positions": "relative", "relative_distance": 16}, "distance above half their number"),
         ({"positions": "relative", "decoder_cell": "ssru"}, "which an SSRU does not"),
