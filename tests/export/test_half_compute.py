@@ -70,6 +70,7 @@ def test_a_sentence_does_not_depend_on_its_batch_and_is_scored_as_it_was_found(h
         assert np.isfinite(scored.score)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "shape",
     [
