@@ -67,6 +67,7 @@ vulkan:
 
 test-fuzz: $(READY) ## some thousand hostile files
 	@$(PIP) atheris
+	$(BIN)/python fuzz/material.py
 	$(BIN)/python -m pytest --numprocesses 2 tests/trust/test_fuzz.py
 
 test-trust: $(READY) ## faults, load, hostile files and bad input, a little of each

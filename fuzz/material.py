@@ -1,6 +1,10 @@
-"""Small, sound bundles and checkpoints that the cases are made of; written once to build/fuzz."""
+"""Small, sound bundles and checkpoints that the cases are made of; written once to build/fuzz.
+
+python fuzz/material.py     makes them
+"""
 
 import json
+import os
 import shutil
 import sys
 from collections.abc import Callable
@@ -14,14 +18,16 @@ READY = "ready-4"  # another number when what is made here changes
 
 
 def material() -> Path:
-    """The folder with everything, made if need be."""
+    """The folder with everything, made if need be; it appears when it is complete."""
     if not (FOLDER / READY).exists():
-        shutil.rmtree(FOLDER, ignore_errors=True)
         sys.path.insert(0, str(ROOT / "tests" / "support"))
-        FOLDER.mkdir(parents=True)
+        made = FOLDER.with_name(f"{FOLDER.name}.{os.getpid()}")
+        made.mkdir(parents=True)
         for make in (_bundles, _vocabularies, _checkpoints):
-            make(FOLDER)
-        (FOLDER / READY).touch()
+            make(made)
+        (made / READY).touch()
+        shutil.rmtree(FOLDER, ignore_errors=True)
+        made.rename(FOLDER)
     return FOLDER
 
 
@@ -126,3 +132,7 @@ def _pack(model: Path, target: Path) -> None:
             inner = "" if file.suffix == ".model" else "model/"
             archive.write(file, f"translate-en_de-1_0/{inner}{file.name}")
         archive.writestr("translate-en_de-1_0/metadata.json", json.dumps({"from_code": "en", "to_code": "de"}))
+
+
+if __name__ == "__main__":
+    material()
