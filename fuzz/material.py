@@ -1,7 +1,4 @@
-"""Small, sound bundles and checkpoints that the cases are made of; written once to build/fuzz.
-
-python fuzz/material.py     makes them
-"""
+"""Small, sound bundles and checkpoints that the cases are made of; written once to build/fuzz, also by calling this."""
 
 import json
 import os
