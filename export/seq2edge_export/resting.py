@@ -14,7 +14,6 @@ from torch import Tensor
 from seq2edge_export.graph_modules import GraphModules
 
 ALIGNMENT = 64  # bytes; what vector instructions like
-MMAP_THRESHOLD, LARGE = -3, 2**20  # glibc's M_MMAP_THRESHOLD, and what is given back as soon as it is freed
 
 
 @contextmanager
@@ -24,7 +23,6 @@ def resting(graphs: GraphModules) -> Iterator[Callable[[], None]]:
     The system reads them again when they are used, here and after. Only for a model that nobody else has a hold of.
     """
     tensors = _weights(graphs)
-    _keep_no_large_blocks()
     with TemporaryDirectory(prefix="seq2edge-", ignore_cleanup_errors=True) as folder:  # Windows keeps mapped files
         with (Path(folder) / "weights").open("w+b") as file:
             offsets = [_write(file, tensor) for tensor in tensors]
@@ -57,12 +55,6 @@ def _write(file: BinaryIO, tensor: Tensor) -> int:
     file.seek(offset)
     file.write(tensor.detach().reshape(-1).view(torch.uint8).numpy().data)
     return offset
-
-
-def _keep_no_large_blocks() -> None:
-    """Let the allocator keep nothing large that was freed: caches that grow with every step leave holes."""
-    with suppress(AttributeError, OSError, TypeError):
-        ctypes.CDLL(None).mallopt(MMAP_THRESHOLD, LARGE)
 
 
 def _give_back_memory() -> None:
