@@ -95,14 +95,15 @@ class CommandTable(click.Group):
         except OSError as error:
             _refuse(ctx, DataError(f"{error.filename or 'a file'} cannot be used: {error.strerror or error}"))
         except KeyboardInterrupt as stop:
-            click.echo("\n" + "; ".join(["stopped", *map(str, stop.args)]), err=True)
-            ctx.exit(INTERRUPTED)
+            _stop(ctx, stop)
         except ModuleNotFoundError as error:
             package = (error.name or "").split(".")[0]
             if package not in EXTRAS:
                 raise
             _refuse(ctx, MissingExtraError(package, EXTRAS[package]))
         except (RuntimeError, ImportError) as error:
+            if isinstance(error.__cause__, KeyboardInterrupt):  # Ctrl-C while a library in C++ was loaded
+                _stop(ctx, error.__cause__)
             if not any(words in str(error) for words in NO_MEMORY):
                 raise
             _refuse(ctx, DataError(OUT_OF_MEMORY))
@@ -122,6 +123,11 @@ def main() -> None:
 def _terminate(number: int, frame: object) -> NoReturn:
     """End as Ctrl-C does, so that what is half done is removed."""
     sys.exit(TERMINATED)
+
+
+def _stop(ctx: click.Context, stop: KeyboardInterrupt) -> NoReturn:
+    click.echo("\n" + "; ".join(["stopped", *map(str, stop.args)]), err=True)
+    ctx.exit(INTERRUPTED)
 
 
 def _refuse(ctx: click.Context, error: Seq2EdgeError) -> NoReturn:
