@@ -195,6 +195,7 @@ class TestStreams:
             running.stdin.write(b"Good morning.\n")
             running.stdin.flush()
             wait_for_commit(tmp_path / ".out.txt.part.journal")
+            time.sleep(1)  # the disk may take its time before the command counts the line
             running.send_signal(signal.SIGINT)
             errors = running.stderr.read()
         assert errors.decode().strip() == (
