@@ -72,7 +72,8 @@ test-fuzz: $(READY) ## some thousand hostile files
 
 test-trust: $(READY) ## faults, load, hostile files and bad input, a little of each
 	@$(PIP) atheris
-	$(BIN)/python -m pytest -m trust tests
+	$(BIN)/python fuzz/material.py
+	$(BIN)/python -m pytest -m trust --numprocesses 2 --dist loadfile tests
 
 test-trust-full: $(READY) ## the same with all moments of faults, minutes of load and 100,000 cases; takes hours
 	@$(PIP) atheris
