@@ -104,6 +104,8 @@ class CommandTable(click.Group):
         except (RuntimeError, ImportError) as error:
             if isinstance(error.__cause__, KeyboardInterrupt):  # Ctrl-C while a library in C++ was loaded
                 _stop(ctx, error.__cause__)
+            if isinstance(error.__cause__, SystemExit):  # the same with SIGTERM
+                raise error.__cause__ from None
             if not any(words in str(error) for words in NO_MEMORY):
                 raise
             _refuse(ctx, DataError(OUT_OF_MEMORY))
