@@ -15,7 +15,8 @@ from typing import cast
 import torch
 from torch import nn
 
-from seq2edge_export.model import Attention, DecoderLayer, Transformer
+from seq2edge_export.layers import Attention, DecoderLayer
+from seq2edge_export.model import Transformer
 
 
 def folded(model: Transformer) -> Transformer:

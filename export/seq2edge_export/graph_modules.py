@@ -9,7 +9,9 @@ from torch import Tensor, nn
 from seq2edge import names
 from seq2edge.architecture import Architecture
 from seq2edge_export.fold import folded
-from seq2edge_export.model import Buffer, Decoded, KeysValues, Transformer, Writing
+from seq2edge_export.layers import Buffer, KeysValues
+from seq2edge_export.look_back import Writing
+from seq2edge_export.model import Decoded, Transformer
 
 Axes = tuple[str | int, ...]  # a name where the size changes from call to call
 

@@ -12,10 +12,11 @@ import torch
 from torch import Tensor
 
 from seq2edge.architecture import Architecture
+from seq2edge_export.embedding import sinusoids
 from seq2edge_export.hugging_face.config import Config
 from seq2edge_export.hugging_face.places import POSITIONS
 from seq2edge_export.hugging_face.traits import Table
-from seq2edge_export.model import Transformer, sinusoids
+from seq2edge_export.model import Transformer
 from seq2edge_export.placing import put
 from seq2edge_export.recipe.positions import is_sinusoidal
 from seq2edge_export.state_dict import Tensors

@@ -16,7 +16,8 @@ from torch import Tensor, nn
 from seq2edge.architecture import Architecture
 from seq2edge.bench.system import SystemPlan
 from seq2edge.errors import CheckpointError
-from seq2edge_export.model import Attention, DecoderLayer, EncoderLayer, FeedForward, Transformer
+from seq2edge_export.layers import Attention, DecoderLayer, EncoderLayer, FeedForward
+from seq2edge_export.model import Transformer
 from seq2edge_export.original import Original
 from seq2edge_export.peers.ctranslate2 import COMPUTE_TYPES
 from seq2edge_export.peers.request import Request, folder_size, transformer_of

@@ -6,7 +6,8 @@ import torch
 from torch import Tensor
 
 from seq2edge.architecture import Architecture
-from seq2edge_export.model import Transformer, sinusoids
+from seq2edge_export.embedding import sinusoids
+from seq2edge_export.model import Transformer
 from seq2edge_export.recipe.settings import PositionSettings
 from seq2edge_export.state_dict import StateDict
 

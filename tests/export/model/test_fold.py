@@ -8,7 +8,8 @@ from tiny_checkpoint import TINY
 from torch import nn
 
 from seq2edge_export.fold import folded
-from seq2edge_export.model import Attention, Transformer
+from seq2edge_export.layers import Attention
+from seq2edge_export.model import Transformer
 
 LOGITS = 1e-12  # in double precision
 
