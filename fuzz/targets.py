@@ -13,7 +13,7 @@ from typing import Any
 
 from driver import Case
 from material import material
-from mutations import INTEGERS, TEXTS, damage, damage_json, damage_message, to_bytes, to_tree, varint
+from mutations import INTEGERS, TEXTS, damage, damage_json, damage_message, to_bytes, to_tree
 from seq2edge import names
 from seq2edge.onnx_form import MODEL
 from seq2edge.protobuf import FOUR, LENGTH, VARINT, Field, Form, Message
@@ -369,5 +369,3 @@ TARGETS: dict[str, Callable[[], Case]] = {
     "parsers": parsers,
 }
 SHARES = {"tokenizers": 30, "manifests": 24, "parsers": 18, "files": 10, "checkpoints": 6, "graphs": 12}  # of 100
-
-__all__ = ["SHARES", "TARGETS", "varint"]

@@ -70,23 +70,23 @@ class GraphModules:
         return parts if self.watched is None else {**parts, names.SCORER: [names.ALL_LOGITS, names.ATTENTION]}
 
 
-class TransformerEncoder(nn.Module):
-    """Source ids and mask to the cross-attention keys and values of every decoder layer."""
+class Part(nn.Module):
+    """A side of a model that becomes a graph."""
 
     def __init__(self, model: Transformer) -> None:
         super().__init__()
         self.model = model
+
+
+class TransformerEncoder(Part):
+    """Source ids and mask to the cross-attention keys and values of every decoder layer."""
 
     def forward(self, source: Tensor, source_mask: Tensor) -> list[Tensor]:  # (B, S), (B, S)
         return _flat(self.model.encode(source, source_mask))
 
 
-class TransformerDecoder(nn.Module):
+class TransformerDecoder(Part):
     """New target ids, the rows they continue and the cache to the last logits and the new cache."""
-
-    def __init__(self, model: Transformer) -> None:
-        super().__init__()
-        self.model = model
 
     def forward(
         self, target: Tensor, rows: Tensor, source_mask: Tensor, cross: list[Tensor], past: list[Tensor]
@@ -103,9 +103,7 @@ class TransformerDecoder(nn.Module):
         *,
         watch: list[Tensor] | None,
     ) -> Decoded:
-        chosen = rows.flatten()  # (R,): B sentences with K rows each
-        selected = [tensor.index_select(0, chosen) for tensor in past]  # (R, ...)
-        return self.model.decode(target.flatten(0, 1), _paired(cross), source_mask, selected, watch=watch)
+        return self.model.decode(target.flatten(0, 1), _paired(cross), source_mask, _selected(past, rows), watch=watch)
 
     def _last(self, target: Tensor, decoded: Decoded) -> list[Tensor]:
         logits = self.model.output(decoded.states[:, -1]).unflatten(0, target.shape[:2])  # (B, K, V)
@@ -124,12 +122,8 @@ class WatchedTransformerDecoder(TransformerDecoder):
         return [*self._last(target, decoded), *watched]  # in this order: values are named by the last call of a module
 
 
-class BufferedTransformerDecoder(nn.Module):
+class BufferedTransformerDecoder(Part):
     """The same with a cache in buffers, of whose rows each is continued by the same row."""
-
-    def __init__(self, model: Transformer) -> None:
-        super().__init__()
-        self.model = model
 
     def forward(
         self,
@@ -151,12 +145,8 @@ class BufferedTransformerDecoder(nn.Module):
         return [logits, _log_totals(logits), *decoded.present, *watched]
 
 
-class FixedTransformerDecoder(nn.Module):
+class FixedTransformerDecoder(Part):
     """The same for one token and a cache that has room, in standard operators: no shape ever changes."""
-
-    def __init__(self, model: Transformer) -> None:
-        super().__init__()
-        self.model = model
 
     def forward(
         self,
@@ -168,10 +158,15 @@ class FixedTransformerDecoder(nn.Module):
         cross: list[Tensor],
         past: list[Tensor],
     ) -> list[Tensor]:
-        chosen = rows.flatten()  # (R,)
-        selected = [tensor.index_select(0, chosen) for tensor in past]
-        decoded = self.model.decode_at(target, _paired(cross), source_mask, selected, Writing(place, places))
+        writing = Writing(place, places)
+        decoded = self.model.decode_at(target, _paired(cross), source_mask, _selected(past, rows), writing)
         return [self.model.output(decoded.states[:, -1]), *decoded.present]  # (R, V)
+
+
+def _selected(past: list[Tensor], rows: Tensor) -> list[Tensor]:
+    """The rows of a cache that go on, of B sentences with K rows each."""
+    chosen = rows.flatten()  # (R,)
+    return [tensor.index_select(0, chosen) for tensor in past]  # (R, ...)
 
 
 def _log_totals(logits: Tensor) -> Tensor:  # (W, V) -> (W,)

@@ -27,6 +27,7 @@ from seq2edge import device_graphs as files
 from seq2edge import names
 from seq2edge.choosing import Chooser
 from seq2edge.devices import HOST, Place
+from seq2edge.first_call import empty_past
 from seq2edge.search import Ids
 from seq2edge.sessions import open_session, run_bound
 from seq2edge.tensors import Array, Tensor, bound, fill, kept, kind_of, run_into, run_where_they_are
@@ -48,9 +49,7 @@ class Captures:
         self, encoder: "InferenceSession", decoder: "InferenceSession", chooser: Chooser, place: Place, *, threads: int
     ) -> None:
         self.encoder, self.decoder, self.chooser, self.memory = encoder, decoder, chooser, chooser.memory
-        past = [entry for entry in decoder.get_inputs() if names.is_past(entry.name)]
-        self.past_shapes = {entry.name: entry.shape for entry in past}
-        self.past_kinds = {entry.name: kind_of(entry) for entry in past}
+        self.past_kinds = {one.name: kind_of(one) for one in decoder.get_inputs() if names.is_past(one.name)}
         self.widening = {
             kind: open_session(files.widening(kind), threads=threads, place=place)
             for kind in sorted(set(self.past_kinds.values()))
@@ -112,13 +111,8 @@ class Desk:
         """A room for so many rows of a sentence and places, with anything in its cache."""
         room = self.rooms.get((rows, places))
         if room is None:
-            sizes: dict[str, int] = {names.PAST_ROWS: self.shape[0] * rows, names.PAST_LENGTH: places}
-            shapes = {name: [sizes.get(size, size) for size in axes] for name, axes in self.all.past_shapes.items()}
-            kinds = {"float": np.float32, "float16": np.float16}
-            cache = {
-                name: self.all.lasting(np.zeros(shape, kinds[self.all.past_kinds[name]]), self.all.past_kinds[name])
-                for name, shape in shapes.items()
-            }
+            empty = empty_past(self.all.decoder, rows=self.shape[0] * rows, room=places)
+            cache = {name: self.all.lasting(states, self.all.past_kinds[name]) for name, states in empty.items()}
             room = self.rooms[rows, places] = Room(self, rows, places, cache)
         room.turn = 0
         return room
