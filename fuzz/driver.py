@@ -36,6 +36,7 @@ SECONDS, MEGABYTES = 2.0, 1000
 GRAPH_MEGABYTES = "300"  # that each graph may take: set for the workers alone
 HANGS = 30  # seconds on the clock, of a machine that may be busy
 ADDRESSES = 24 * 2**30  # bytes that a worker can ask for at all: a net below what is measured
+LONGEST_ERROR = 3000  # characters, which a person can still read
 TOLD = 500  # cases between two lines of progress
 WARM_UP = 12  # cases before those that count
 REFUSED, FINE = "refused", "answered"
@@ -107,7 +108,7 @@ class Watch:
 
 
 def run_case(case: Case, target: str, number: int, folder: Path, watch: Watch) -> Outcome:
-    from seq2edge.errors import LONGEST, Seq2EdgeError, UnforeseenError
+    from seq2edge.errors import Seq2EdgeError, UnforeseenError
 
     _forget_peak()
     before, started = _memory(), time.process_time()
@@ -118,7 +119,7 @@ def run_case(case: Case, target: str, number: int, folder: Path, watch: Watch) -
         end = FINE
     except Seq2EdgeError as error:
         end, detail = REFUSED, str(error)
-        if "\n" in detail or len(detail) > LONGEST + 1:
+        if "\n" in detail or len(detail) > LONGEST_ERROR:
             end = "not one sentence"
         if isinstance(error, UnforeseenError):
             end, detail = "unforeseen", traceback.format_exc(limit=-4)

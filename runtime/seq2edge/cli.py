@@ -4,9 +4,10 @@ import importlib
 import os
 import signal
 import sys
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import click
 
@@ -64,6 +65,21 @@ EXTRAS = {
 class CommandTable(click.Group):
     """A group that knows its commands by name and loads one when it is wanted."""
 
+    def main(self, *arguments: Any, **extra: Any) -> NoReturn:
+        """Run a command and exit; from here on signals end it as a shell expects, also while it is being loaded."""
+        with suppress(ValueError):  # not in the main thread of another program
+            signal.signal(signal.SIGTERM, _terminate)
+        try:
+            run: Callable[..., int | None] = super().main
+            sys.exit(run(*arguments, **extra, standalone_mode=False))
+        except click.Abort as error:  # click has heard Ctrl-C, and ended the line
+            _stop(error.__cause__)
+        except KeyboardInterrupt as error:
+            _stop(error)
+        except click.ClickException as error:
+            error.show()
+            sys.exit(error.exit_code)
+
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
 
@@ -94,17 +110,13 @@ class CommandTable(click.Group):
             raise
         except OSError as error:
             _refuse(ctx, DataError(f"{error.filename or 'a file'} cannot be used: {error.strerror or error}"))
-        except KeyboardInterrupt as stop:
-            _stop(ctx, stop)
         except ModuleNotFoundError as error:
             package = (error.name or "").split(".")[0]
             if package not in EXTRAS:
                 raise
             _refuse(ctx, MissingExtraError(package, EXTRAS[package]))
         except (RuntimeError, ImportError) as error:
-            if isinstance(error.__cause__, KeyboardInterrupt):  # Ctrl-C while a library in C++ was loaded
-                _stop(ctx, error.__cause__)
-            if isinstance(error.__cause__, SystemExit):  # the same with SIGTERM
+            if isinstance(error.__cause__, KeyboardInterrupt | SystemExit):  # a signal while C++ was loading a library
                 raise error.__cause__ from None
             if not any(words in str(error) for words in NO_MEMORY):
                 raise
@@ -115,8 +127,6 @@ class CommandTable(click.Group):
 @click.version_option(__version__, prog_name="seq2edge")
 def main() -> None:
     """Take a PyTorch-trained encoder-decoder Transformer to any machine."""
-    with suppress(ValueError):  # not in the main thread of another program
-        signal.signal(signal.SIGTERM, _terminate)
     for stream in (sys.stdout, sys.stderr):  # text is UTF-8 here, whatever the locale says
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(encoding="utf-8")
@@ -127,9 +137,9 @@ def _terminate(number: int, frame: object) -> NoReturn:
     sys.exit(TERMINATED)
 
 
-def _stop(ctx: click.Context, stop: KeyboardInterrupt) -> NoReturn:
-    click.echo("\n" + "; ".join(["stopped", *map(str, stop.args)]), err=True)
-    ctx.exit(INTERRUPTED)
+def _stop(why: BaseException | None) -> NoReturn:
+    click.echo("; ".join(["stopped", *map(str, why.args if why else ())]), err=True)
+    sys.exit(INTERRUPTED)
 
 
 def _refuse(ctx: click.Context, error: Seq2EdgeError) -> NoReturn:

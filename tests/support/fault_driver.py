@@ -26,6 +26,7 @@ def prepare() -> None:
     import seq2edge_export.export
     import seq2edge_export.training.display
     import seq2edge_export.training.run
+    from seq2edge import cli  # noqa: F401
     from seq2edge.files import replaced_file
 
     def draw(history: Any, path: Path) -> None:  # matplotlib would take most of the time
@@ -59,7 +60,7 @@ def _wait(child: int, number: int | None, after: float, most: float) -> int:
         if pid:
             return os.waitstatus_to_exitcode(status)
         passed = time.monotonic() - started
-        if number is not None and not sent and passed >= after:
+        if number is not None and not sent and passed >= after and _hears(child):
             os.kill(child, number)
             sent = True
         if passed > most:
@@ -67,6 +68,13 @@ def _wait(child: int, number: int | None, after: float, most: float) -> int:
             os.waitpid(child, 0)
             return -999  # it hung
         time.sleep(0.005)
+
+
+def _hears(child: int) -> bool:
+    """Whether the command has begun: what comes before is Python, not ours, and dies of SIGTERM at once."""
+    status = Path(f"/proc/{child}/status").read_text()
+    caught = int(next(line for line in status.splitlines() if line.startswith("SigCgt:")).split()[1], 16)
+    return bool(caught >> (signal.SIGTERM - 1) & 1)
 
 
 def _be_the_command(task: dict[str, Any], errors: int) -> None:
