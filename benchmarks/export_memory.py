@@ -26,7 +26,7 @@ import click
 PIECES = Path(__file__).parents[1] / "models" / "en-de" / "tokenizer.model"
 LARGE_WIDTH, SMALL_WIDTH = 1024, 16
 VOCABULARY = 32_000
-LENGTH = 8  # of outputs: a model that was not trained never ends by itself, and memory does not depend on it
+LENGTH = 48  # of outputs: a model that was not trained never ends by itself, and a search keeps what it has said
 BYTES_A_LAYER = 118e6  # of an encoder and a decoder layer of that width, in float32
 
 

@@ -1,9 +1,8 @@
 """Let the weights of a model rest in a file, so that they take memory only while they are used; needs torch."""
 
-import ctypes
 import mmap
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import BinaryIO
@@ -11,6 +10,7 @@ from typing import BinaryIO
 import torch
 from torch import Tensor
 
+from seq2edge_export.allocator import give_back_memory
 from seq2edge_export.graph_modules import GraphModules
 
 ALIGNMENT = 64  # bytes; what vector instructions like
@@ -35,7 +35,7 @@ def resting(graphs: GraphModules) -> Iterator[Callable[[], None]]:
         def rest() -> None:
             if hasattr(mmap, "MADV_DONTNEED"):
                 mapped.madvise(mmap.MADV_DONTNEED)
-            _give_back_memory()
+            give_back_memory()
 
         rest()
         yield rest
@@ -55,9 +55,3 @@ def _write(file: BinaryIO, tensor: Tensor) -> int:
     file.seek(offset)
     file.write(tensor.detach().reshape(-1).view(torch.uint8).numpy().data)
     return offset
-
-
-def _give_back_memory() -> None:
-    """Let the allocator give to the system what was freed; glibc keeps it otherwise, and others have no such call."""
-    with suppress(AttributeError, OSError, TypeError):
-        ctypes.CDLL(None).malloc_trim(0)

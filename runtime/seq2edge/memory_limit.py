@@ -38,6 +38,7 @@ def arena(options: "SessionOptions") -> Iterator[None]:
     with _one_at_a_time:  # the last one that was registered is used
         onnxruntime.create_and_register_allocator(place, settings)
         yield
+        onnxruntime.create_and_register_allocator(place, settings)  # an empty one: else this one outlives the session
 
 
 def memory_limit(

@@ -39,7 +39,10 @@ def command(
 ) -> None:
     """Turn a checkpoint folder, or a recipe, into a bundle folder that runs without PyTorch."""
     from seq2edge.progress import stages
-    from seq2edge_export.export import export_bundle
+    from seq2edge_export.allocator import give_back_large_blocks
+
+    give_back_large_blocks()
+    from seq2edge_export.export import export_bundle  # which loads torch
 
     choices: list[Any] = []
     with stages() as say:

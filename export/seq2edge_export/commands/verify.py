@@ -28,6 +28,9 @@ def command(
     require_signature: Path | None,
 ) -> None:
     """Compare BUNDLE with the PyTorch model it came from; exit code 1 if it says something else."""
+    from seq2edge_export.allocator import give_back_large_blocks
+
+    give_back_large_blocks()
     from seq2edge.automatic import settled
     from seq2edge.bundle import load_bundle
     from seq2edge.devices import Place, parse_options

@@ -20,6 +20,7 @@ from seq2edge.search import Hypothesis, Ids, Scores
 BATCH_SIZES = (1, 8)
 BEAMS = 4
 WAYS = tuple((beams, size) for beams in (1, BEAMS) for size in BATCH_SIZES)  # in which both translate
+ANY_TOKENS = 10**9  # in a batch: its size alone counts
 SENTENCES_AT_ONCE = 32  # the file has a row of logits for each of their tokens
 States = dict[str, NDArray[Any]]  # cross states by name
 
@@ -58,13 +59,14 @@ class Task:
 
     def outputs(self, engine: Engine, num_beams: int, batch_size: int) -> list[Hypothesis]:
         """The best hypothesis of each sentence."""
-        found = decode(engine, self.sources, self.options(num_beams), batch_size=batch_size)
+        options = self.options(num_beams)
+        found = decode(engine, self.sources, options, batch_tokens=ANY_TOKENS, batch_size=batch_size)
         return [hypotheses[0] for hypotheses in found]
 
     def batches(self, sizes: Sequence[int]) -> Iterator[list[int]]:
         """The places of the sentences in batches of each size."""
         for size in sizes:
-            yield from group([len(source) for source in self.sources], batch_tokens=10**9, batch_size=size)
+            yield from group([len(source) for source in self.sources], batch_tokens=ANY_TOKENS, batch_size=size)
 
     def forced(self, engine: Engine, targets: list[list[int]], batch: list[int]) -> Iterator[tuple[Ids, Scores]]:
         """The logits of a batch that is forced to say its targets, and which of its sentences they are of."""

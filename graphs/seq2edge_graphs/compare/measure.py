@@ -20,6 +20,7 @@ from seq2edge.search import Hypothesis, Scores
 from seq2edge.sessions import HERE
 from seq2edge.tokenizer import Tokenizer
 from seq2edge_graphs.compare.difference import LogitDifference
+from seq2edge_graphs.compare.encoded_first import encode_first
 from seq2edge_graphs.compare.hear import BATCH_SIZES, BEAMS, WAYS, OpenEngine, Task, hear, hear_forced
 from seq2edge_graphs.compare.quality import quality
 
@@ -131,6 +132,7 @@ def compare(comparison: Comparison) -> Findings:
             with comparison.theirs() as original:
                 heard = hear(original, task, Path(folder) / "heard")
             with opened(comparison.ours, comparison.place) as bundle:
+                encode_first(bundle, ([task.sources[place] for place in batch] for batch in task.batches(BATCH_SIZES)))
                 compare_forced(bundle, task, heard.targets, heard.file, findings.forced, first=first)
                 for way, theirs in heard.outputs.items() if findings.are_numbers else ():
                     findings.outputs[way] += zip(task.outputs(bundle, *way), theirs, strict=True)
