@@ -95,6 +95,7 @@ bench: $(READY) $(OPTIMUM)/ready ## measure everything and render the tables; re
 	$(ONE_THREAD) $(BIN)/python benchmarks/growth.py
 	$(ONE_THREAD) $(BIN)/python benchmarks/memory.py
 	$(ONE_THREAD) $(BIN)/python benchmarks/nodes.py
+	$(ONE_THREAD) $(BIN)/python benchmarks/fused_operators.py
 	$(BIN)/seq2edge export models/en-de build/bench/en-de --force
 	$(ONE_THREAD) $(BIN)/python benchmarks/precisions.py "en-de, embedded" build/bench/en-de $(DEV) --lines 2000 \
 		--checkpoint models/en-de --calibrate models/en-de/calibration.en
@@ -108,7 +109,7 @@ bench-render: $(READY) ## only render the tables and pictures from benchmarks/re
 
 bench-quick: $(READY) $(OPTIMUM)/ready ## only show that every benchmark runs
 	@$(PIP) --editable '.[bench]'
-	for script in limits cold_start versus_peers growth memory nodes shortlist_products "shortlist base"; do \
+	for script in limits cold_start versus_peers growth memory nodes fused_operators shortlist_products "shortlist base"; do \
 		set -- $$script; $(ONE_THREAD) $(BIN)/python benchmarks/$$1.py $$2 --quick || exit 1; done
 
 optimum: $(OPTIMUM)/ready ## make the environment that optimum-onnx needs, with an older transformers

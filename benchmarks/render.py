@@ -329,6 +329,16 @@ def shortlist_products(folder: Path) -> str:
     return table(["", "rows", *("all words" if way == "all" else way for way in ways)], rows) if rows else ""
 
 
+def fused_operators(folder: Path) -> str:
+    """Microseconds by question and way, one column for each number of rows."""
+    body: dict[tuple[str, str], dict[int, float]] = {}
+    for row in read("fused_operators", folder):
+        body.setdefault((row["work"], row["way"]), {})[row["rows"]] = row["microseconds"]
+    counts = list(next(iter(body.values()), {}))
+    rows = [[*names, *(f"{found[count]:.0f}" for count in counts)] for names, found in body.items()]
+    return table(["", "operator", *(f"{count} rows" for count in counts)], rows) if rows else ""
+
+
 BLOCKS: dict[str, Callable[[Path], str]] = {
     "precisions-in-readme": precisions_in_readme,
     "precisions": precisions,
@@ -344,6 +354,7 @@ BLOCKS: dict[str, Callable[[Path], str]] = {
     "limits": limits,
     "goals": goals,
     "nodes": nodes,
+    "fused-operators": fused_operators,
     "shortlist-gain": shortlist_gain,
     "shortlist-loss": shortlist_loss,
     "shortlist-products": shortlist_products,

@@ -43,6 +43,9 @@ def results(tmp_path: Path) -> Path:
             {"work": "base", "what": "loading", "precision": "int8", "megabytes": 8, "beyond_runtime": 9, "ratio": 1.1},
             *({**row, "what": "translating"} for row in rows),
         ],
+        "fused_operators": [
+            {"work": "cross-attention", "rows": rows, "way": "plain", "microseconds": 10.2 * rows} for rows in (1, 16)
+        ],
         "cold_start": [{"work": "seq2edge translate", "best": 0.5, "median": 0.6, "worst": 0.7}],
         "limits": [
             {"work": "machine", "bandwidth": 2e10, "peaks": {"fp32": 1e11, "int8": 4e11}},
@@ -68,6 +71,7 @@ def results(tmp_path: Path) -> Path:
         ("cold-start", "| seq2edge translate | 0.500 | 0.600 | 0.700 |"),
         ("limits", "| step | int8 | 40.0 MB | 2.00 | 4.00 | 50% |"),
         ("machine", "a CPU (avx2), 2 of 4 cores, Linux, Python 3.11.7; onnxruntime 1.31.1"),
+        ("fused-operators", "| cross-attention | plain | 10 | 163 |"),
         ("goals", "| cold start | under 0.7 s | 0.50 s | yes |"),
     ],
 )
@@ -76,9 +80,10 @@ def test_a_table_shows_the_figures_of_its_file(results: Path, name: str, line: s
 
 
 def test_a_goal_is_met_by_its_worst_row(results: Path) -> None:
-    row = rows_of(side_by_side(), "embedded")[0]
-    row["setting"] = {**row["setting"], "batch_size": 32}
-    (results / "versus_peers.jsonl").write_text(json.dumps(row) + "\n", encoding="utf-8")
+    rows = rows_of(side_by_side(), "embedded")
+    for row in rows:
+        row["setting"] = {**row["setting"], "batch_size": 32}
+    (results / "versus_peers.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     goals = {goal: mark for goal, _, _, mark in goal_rows(results)}
-    assert goals["embedded, int8, greedy and beam 4, batch 32, beside ctranslate2"] == "no"  # 1.30 of 1.6
+    assert goals["embedded, int8, greedy and beam 4, batch 32, tokens/s, beside ctranslate2"] == "no"  # 1.30 of 1.6
     assert asdict(side_by_side())["measurements"][0]["beside"]["ctranslate2"]["ratio"]["best"] == pytest.approx(1.3)
