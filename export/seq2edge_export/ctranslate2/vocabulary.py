@@ -1,12 +1,10 @@
 """The special tokens and the vocabularies of a CTranslate2 model; needs sentencepiece."""
 
-import json
 import math
 import re
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from seq2edge.architecture import Architecture
 from seq2edge.closed import short
@@ -16,6 +14,7 @@ from seq2edge.tokens import SpecialTokens
 from seq2edge.vocabularies import load_sentencepiece
 from seq2edge.vocabularies.token_list import read_ids
 from seq2edge_export.ctranslate2.binary import Binary, Variables
+from seq2edge_export.json_object import read_object
 
 CONFIG = "config.json"
 EPSILON = 1e-5  # where the model does not say
@@ -50,7 +49,7 @@ class Vocabularies:
 def read_settings(folder: Path, binary: Binary) -> TokenSettings:
     if binary.version < 6:
         return _old_settings(binary.variables)
-    content = _read_config(folder / CONFIG)
+    content = read_object(folder / CONFIG)
     epsilon = content.get("layer_norm_epsilon")
     settings = TokenSettings(
         unk=content.get("unk_token", "<unk>"),
@@ -152,18 +151,6 @@ def _check_source(settings: TokenSettings, known: Vocabularies, wanted: dict[str
                 f"{token!r} has the id {found} in {known.source_file.name}, but {wanted[token]} is wanted, "
                 f"as in {known.target_file.name} or for the start of the decoder"
             )
-
-
-def _read_config(path: Path) -> dict[str, Any]:
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise CheckpointError(f"{path} cannot be read: {error.strerror}") from None
-    except (ValueError, RecursionError) as error:
-        raise CheckpointError(f"{path} is not JSON in UTF-8 ({error})") from None
-    if not isinstance(content, dict):
-        raise CheckpointError(f"{path} should hold an object, not {type(content).__name__}")
-    return content
 
 
 def _check(settings: TokenSettings, path: Path) -> None:

@@ -9,7 +9,7 @@ from seq2edge.tokenization import Tokenization
 from seq2edge.vocabularies.token_list import read_ids
 from seq2edge_export.checkpoint import Checkpoint
 from seq2edge_export.hugging_face.config import Config
-from seq2edge_export.hugging_face.folder import TOKENIZER_CONFIG, Settings, model_type, read_settings
+from seq2edge_export.hugging_face.folder import TOKENIZER_CONFIG, Settings, model_type
 from seq2edge_export.hugging_face.language_codes import M2M100, NLLB, WMT21
 from seq2edge_export.hugging_face.loading import Text, load
 from seq2edge_export.hugging_face.made_files import made_file
@@ -22,6 +22,7 @@ from seq2edge_export.hugging_face.many_languages import (
     read_fairseq_text,
 )
 from seq2edge_export.hugging_face.traits import Traits
+from seq2edge_export.json_object import read_object
 
 VOCABULARY = "vocab.json"
 M2M100_TAGS = Tagging(pattern=re.compile("__[a-z]+__"), known=M2M100, source="en", source_tag="before")
@@ -52,7 +53,7 @@ def load_m2m100(path: Path) -> Checkpoint:
 
 def read_text(folder: Path, config: Config, generation: GenerationOptions) -> Text:
     """M2M100 has a vocabulary of its own for SentencePiece's pieces, NLLB has their numbers."""
-    settings = read_settings(folder / TOKENIZER_CONFIG, wanted=False)
+    settings = read_object(folder / TOKENIZER_CONFIG, wanted=False)
     if (folder / VOCABULARY).is_file():
         return _m2m100_text(folder, config, generation, settings)
     tagging = replace(NLLB_TAGS, source_tag="after") if settings.get("legacy_behaviour") else NLLB_TAGS

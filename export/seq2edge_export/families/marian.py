@@ -10,9 +10,10 @@ from seq2edge.vocabularies.pieces import TAG
 from seq2edge.vocabularies.token_list import read_ids
 from seq2edge_export.checkpoint import Checkpoint
 from seq2edge_export.hugging_face.config import Config
-from seq2edge_export.hugging_face.folder import TOKENIZER_CONFIG, model_type, read_settings
+from seq2edge_export.hugging_face.folder import TOKENIZER_CONFIG, model_type
 from seq2edge_export.hugging_face.loading import Text, load
 from seq2edge_export.hugging_face.traits import Traits
+from seq2edge_export.json_object import read_object
 
 VOCABULARY, TARGET_VOCABULARY = "vocab.json", "target_vocab.json"
 SOURCE_PIECES, TARGET_PIECES = "source.spm", "target.spm"
@@ -35,7 +36,7 @@ def load_marian(path: Path) -> Checkpoint:
 
 def read_text(folder: Path, config: Config, generation: GenerationOptions) -> Text:
     """Two SentencePiece models, and one vocabulary or one a side; tags of languages stand before the source."""
-    settings = read_settings(folder / TOKENIZER_CONFIG, wanted=False)
+    settings = read_object(folder / TOKENIZER_CONFIG, wanted=False)
     target_file = TARGET_VOCABULARY if settings.get("separate_vocabs") else VOCABULARY
     source, target = read_ids(folder / VOCABULARY), read_ids(folder / target_file)
     eos, unk = (str(settings.get(f"{name}_token") or default) for name, default in (("eos", "</s>"), ("unk", "<unk>")))

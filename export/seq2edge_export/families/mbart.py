@@ -6,11 +6,12 @@ from pathlib import Path
 from seq2edge.generation import GenerationOptions
 from seq2edge_export.checkpoint import Checkpoint
 from seq2edge_export.hugging_face.config import Config
-from seq2edge_export.hugging_face.folder import TOKENIZER_CONFIG, Settings, model_type, read_settings
+from seq2edge_export.hugging_face.folder import TOKENIZER_CONFIG, Settings, model_type
 from seq2edge_export.hugging_face.language_codes import MBART, MBART50
 from seq2edge_export.hugging_face.loading import Text, load
 from seq2edge_export.hugging_face.many_languages import Tagging, read_fairseq_text
 from seq2edge_export.hugging_face.traits import Traits
+from seq2edge_export.json_object import read_object
 
 TAG = re.compile(r"[a-z]{2}_[A-Z]{2}")
 OLD = Tagging(pattern=TAG, known=MBART, source="en_XX", source_tag="after")
@@ -35,7 +36,7 @@ def load_mbart(path: Path) -> Checkpoint:
 
 def read_text(folder: Path, config: Config, generation: GenerationOptions) -> Text:
     """The tag of the source stands behind it in mBART, and before it in mBART-50."""
-    settings = read_settings(folder / TOKENIZER_CONFIG, wanted=False)
+    settings = read_object(folder / TOKENIZER_CONFIG, wanted=False)
     return read_fairseq_text(folder, config, generation, settings, FIFTY if _is_fifty(settings, config) else OLD)
 
 

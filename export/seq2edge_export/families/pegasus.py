@@ -7,11 +7,12 @@ from seq2edge.generation import GenerationOptions
 from seq2edge.languages import Languages
 from seq2edge_export.checkpoint import Checkpoint
 from seq2edge_export.hugging_face.config import Config
-from seq2edge_export.hugging_face.folder import TOKENIZER, TOKENIZER_CONFIG, model_type, read_settings
+from seq2edge_export.hugging_face.folder import TOKENIZER, TOKENIZER_CONFIG, model_type
 from seq2edge_export.hugging_face.loading import Text, load
 from seq2edge_export.hugging_face.sentencepieces import numbered, pieces_rules
 from seq2edge_export.hugging_face.tokenizer_file import token_ids, tokenizers_rules
 from seq2edge_export.hugging_face.traits import Traits
+from seq2edge_export.json_object import read_object
 
 PIECES = "spiece.model"
 PAD, EOS, UNK = "<pad>", "</s>", "<unk>"
@@ -40,7 +41,7 @@ def read_text(folder: Path, config: Config, generation: GenerationOptions) -> Te
         ids = token_ids(folder / TOKENIZER)
         _check(ids, config)
         return Text(rules=tokenizers_rules(folder / TOKENIZER), unk=ids[UNK], languages=languages)
-    offset = read_settings(folder / TOKENIZER_CONFIG, wanted=False).get("offset", OFFSET)
+    offset = read_object(folder / TOKENIZER_CONFIG, wanted=False).get("offset", OFFSET)
     marks = {PAD: 0, EOS: 1, "<mask_1>": 2, "<mask_2>": 3}
     marks |= {f"<unk_{number}>": number + 2 for number in range(2, offset)} if offset else {}
     ids = numbered(folder / PIECES, marks, first=2, offset=offset)

@@ -7,10 +7,11 @@ from seq2edge.errors import CheckpointError
 from seq2edge.generation import GenerationOptions
 from seq2edge.tokens import SpecialTokens
 from seq2edge_export.checkpoint import Checkpoint
-from seq2edge_export.hugging_face.folder import CONFIG, Settings, model_type, read_settings
+from seq2edge_export.hugging_face.folder import CONFIG, Settings, model_type
 from seq2edge_export.hugging_face.generation import read_generation
 from seq2edge_export.hugging_face.loading import Text, about_model
 from seq2edge_export.hugging_face.weights import read_weights
+from seq2edge_export.json_object import read_object
 from seq2edge_export.model import without_weights
 from seq2edge_export.placing import fill, tensor_problems
 from seq2edge_export.recipe.files import tokenizer_files
@@ -28,7 +29,7 @@ def load_t5(path: Path) -> Checkpoint:
     """Read a folder of transformers; whatever our model cannot do is in one error."""
     if model_type(path) not in BY_TYPE:
         raise CheckpointError(f"{path} is not T5 or mT5 (umt5 has a relative bias in every layer; ours has one)")
-    config, state = with_defaults(read_settings(path / CONFIG)), read_weights(path)
+    config, state = with_defaults(read_object(path / CONFIG)), read_weights(path)
     problems = setting_problems(config)
     generation = read_generation(path, config, problems)
     text = read_text(path, config, problems)

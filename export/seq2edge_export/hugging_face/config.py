@@ -7,7 +7,8 @@ from typing import Any, get_type_hints
 from seq2edge.architecture import Activation
 from seq2edge.closed import short
 from seq2edge.errors import CheckpointError
-from seq2edge_export.hugging_face.folder import CONFIG, Settings, read_settings
+from seq2edge_export.hugging_face.folder import CONFIG, Settings
+from seq2edge_export.json_object import read_object
 
 ACTIVATIONS: dict[str, Activation] = {
     "relu": "relu",
@@ -55,7 +56,7 @@ class Config:
 
 def read_config(folder: Path, defaults: Settings) -> tuple[Config, Settings]:
     """The settings with a family's defaults: those that are used, and all of them."""
-    content = defaults | read_settings(folder / CONFIG)
+    content = defaults | read_object(folder / CONFIG)
     hints = get_type_hints(Config)
     problems: list[str] = []
     found: Settings = {}

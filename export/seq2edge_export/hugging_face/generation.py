@@ -6,7 +6,8 @@ from typing import Any
 
 from seq2edge.closed import ClosedError, read_closed, short
 from seq2edge.generation import GenerationOptions
-from seq2edge_export.hugging_face.folder import CONFIG, GENERATION, Settings, read_settings
+from seq2edge_export.hugging_face.folder import CONFIG, GENERATION, Settings
+from seq2edge_export.json_object import read_object
 
 OURS = {field.name: field.default for field in fields(GenerationOptions) if field.name != "seed"}
 WITHOUT_EFFECT = {  # on the tokens of a search that is ours
@@ -50,7 +51,7 @@ NEUTRAL: Settings = {  # options that our search has not, and the value with whi
 def read_generation(folder: Path, content: Settings, problems: list[str]) -> GenerationOptions | None:
     """The defaults of the search; ``content`` is ``config.json`` with the family's defaults, which is older."""
     file = GENERATION if (folder / GENERATION).exists() else CONFIG
-    found = read_settings(folder / GENERATION) if file == GENERATION else _old(content)
+    found = read_object(folder / GENERATION) if file == GENERATION else _old(content)
     found = {name: value for name, value in found.items() if value is not None}
     problems += [
         f"{name} = {short(value)} in {file}, which the search has not"

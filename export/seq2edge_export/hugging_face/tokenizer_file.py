@@ -10,8 +10,9 @@ from tokenizers.models import BPE
 from seq2edge.errors import CheckpointError
 from seq2edge.tokenization import Tokenization
 from seq2edge.vocabularies.tokenizer_json_file import MOST_TOKENS, check_tokenizer_json
-from seq2edge_export.hugging_face.folder import TOKENIZER, TOKENIZER_CONFIG, Settings, read_settings
+from seq2edge_export.hugging_face.folder import TOKENIZER, TOKENIZER_CONFIG, Settings
 from seq2edge_export.hugging_face.made_files import made_file
+from seq2edge_export.json_object import read_object
 
 VOCABULARY, MERGES = "vocab.json", "merges.txt"
 MARKS = ("<s>", "<pad>", "</s>", "<unk>")
@@ -39,12 +40,12 @@ def byte_level_file(folder: Path) -> Path:
     missing = [name for name in (VOCABULARY, MERGES) if not (folder / name).is_file()]
     if missing:
         raise CheckpointError(f"{folder} has neither {TOKENIZER} nor {' and '.join(missing)}")
-    settings = read_settings(folder / TOKENIZER_CONFIG, wanted=False)
+    settings = read_object(folder / TOKENIZER_CONFIG, wanted=False)
     return made_file(TOKENIZER, _byte_level(folder, settings))
 
 
 def _byte_level(folder: Path, settings: Settings) -> Any:
-    vocabulary = read_settings(folder / VOCABULARY)
+    vocabulary = read_object(folder / VOCABULARY)
     if not all(type(number) is int and 0 <= number < MOST_TOKENS for number in vocabulary.values()):
         raise CheckpointError(f"{folder / VOCABULARY} has ids that are no whole numbers from 0 to {MOST_TOKENS - 1:,}")
     try:

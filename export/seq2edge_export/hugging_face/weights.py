@@ -3,7 +3,7 @@
 from pathlib import Path, PurePath
 
 from seq2edge.errors import CheckpointError
-from seq2edge_export.hugging_face.folder import read_settings
+from seq2edge_export.json_object import read_object
 from seq2edge_export.stored_tensors import StoredTensors
 
 FILES = ("model.safetensors", "model.safetensors.index.json", "pytorch_model.bin", "pytorch_model.bin.index.json")
@@ -18,7 +18,7 @@ def read_weights(folder: Path) -> StoredTensors:
     if file.suffix != ".json":
         return StoredTensors([file])
     state = StoredTensors(folder / name for name in _shards(file))
-    missing = sorted(read_settings(file)["weight_map"].keys() - state.keys())
+    missing = sorted(read_object(file)["weight_map"].keys() - state.keys())
     if missing:
         raise CheckpointError(
             f"{file} names {', '.join(missing)}, which none of its files holds; copy the folder again"
@@ -27,7 +27,7 @@ def read_weights(folder: Path) -> StoredTensors:
 
 
 def _shards(index: Path) -> list[str]:
-    names = read_settings(index).get("weight_map")
+    names = read_object(index).get("weight_map")
     if not isinstance(names, dict) or not names:
         raise CheckpointError(f"{index} has no weight_map, which says where each tensor is")
     files = sorted({str(name) for name in names.values()})

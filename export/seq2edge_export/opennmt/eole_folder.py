@@ -5,7 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from seq2edge.errors import CheckpointError
-from seq2edge_export.hugging_face.folder import CONFIG, read_settings
+from seq2edge_export.hugging_face.folder import CONFIG
+from seq2edge_export.json_object import read_object
 from seq2edge_export.opennmt.given import Given, transforms_of, words_of
 from seq2edge_export.opennmt.layout import EOLE
 from seq2edge_export.opennmt.settings import Limit, Options, Settings, beyond
@@ -57,11 +58,11 @@ TRAINING_LIMITS = (Limit("quant_type", ("", None), "weights that are already qua
 def is_eole_folder(path: Path) -> bool:
     if not (path / CONFIG).is_file() or not (path / VOCABULARY).is_file():
         return False
-    return isinstance(read_settings(path / CONFIG).get("model"), dict)
+    return isinstance(read_object(path / CONFIG).get("model"), dict)
 
 
 def read_eole_folder(path: Path) -> Given:
-    config = read_settings(path / CONFIG)
+    config = read_object(path / CONFIG)
     model = _section(config, "model")
     chosen = _section(config, "transforms_configs")
     return Given(
@@ -70,7 +71,7 @@ def read_eole_folder(path: Path) -> Given:
         layout=EOLE,
         settings=_settings(model),
         state=_state(path),
-        words=words_of(read_settings(path / VOCABULARY), path / VOCABULARY),
+        words=words_of(read_object(path / VOCABULARY), path / VOCABULARY),
         transforms={name: _section(chosen, name) for name in transforms_of(config)},
         one_cutter=config.get("share_vocab") is True,
         search=_section(config, "inference"),

@@ -8,9 +8,10 @@ from seq2edge.errors import CheckpointError, DataError
 from seq2edge.languages import Languages
 from seq2edge.tokenization import Tokenization
 from seq2edge.vocabularies import load_sentencepiece
-from seq2edge_export.hugging_face.folder import TOKENIZER, TOKENIZER_CONFIG, Settings, read_settings
+from seq2edge_export.hugging_face.folder import TOKENIZER, TOKENIZER_CONFIG, Settings
 from seq2edge_export.hugging_face.loading import Text
 from seq2edge_export.hugging_face.tokenizer_file import token_ids, tokenizers_rules
+from seq2edge_export.json_object import read_object
 from seq2edge_export.t5.shape import end_of
 
 PIECES, ADDED = "spiece.model", "added_tokens.json"
@@ -41,7 +42,7 @@ def read_text(folder: Path, config: Settings, problems: list[str]) -> Text | Non
 
 def read_added(folder: Path) -> tuple[int, str]:
     """How many ``<extra_id_N>`` come behind the pieces, and the other tokens that were added."""
-    settings = read_settings(folder / TOKENIZER_CONFIG, wanted=False)
+    settings = read_object(folder / TOKENIZER_CONFIG, wanted=False)
     count = settings.get("extra_ids")
     count = SENTINELS if count is None else count
     if type(count) is not int or not 0 <= count <= 10_000:
@@ -49,10 +50,10 @@ def read_added(folder: Path) -> tuple[int, str]:
     known = {PAD, EOS, UNK, *(f"<extra_id_{number}>" for number in range(count))}
     entries = [
         *(settings.get("added_tokens_decoder") or {}).values(),
-        *(read_settings(folder / TOKENIZER, wanted=False).get("added_tokens") or []),
+        *(read_object(folder / TOKENIZER, wanted=False).get("added_tokens") or []),
     ]
     added = [str(entry.get("content")) if isinstance(entry, dict) else str(entry) for entry in entries]
-    return count, ", ".join(sorted({*added, *read_settings(folder / ADDED, wanted=False)} - known))
+    return count, ", ".join(sorted({*added, *read_object(folder / ADDED, wanted=False)} - known))
 
 
 def task_of(config: Settings) -> tuple[str, str, str]:
