@@ -111,6 +111,8 @@ bench-quick: $(READY) $(OPTIMUM)/ready ## only show that every benchmark runs
 	@$(PIP) --editable '.[bench]'
 	for script in limits cold_start versus_peers growth memory nodes fused_operators shortlist_products "shortlist base"; do \
 		set -- $$script; $(ONE_THREAD) $(BIN)/python benchmarks/$$1.py $$2 --quick || exit 1; done
+	$(BIN)/seq2edge export models/en-de build/bench/en-de --force
+	$(ONE_THREAD) $(BIN)/python benchmarks/precisions.py quick build/bench/en-de $(DEV) --checkpoint models/en-de --quick
 
 optimum: $(OPTIMUM)/ready ## make the environment that optimum-onnx needs, with an older transformers
 
@@ -124,6 +126,7 @@ check: $(READY) ## format, lint, types, layers
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
+	MYPYPATH=benchmarks $(BIN)/mypy benchmarks
 	$(BIN)/lint-imports
 
 format: $(READY) ## let ruff rewrite the files

@@ -10,6 +10,7 @@ turns.
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 import click
 import numpy as np
@@ -26,7 +27,7 @@ ROWS = (1, 16, 64)
 ROUNDS, CALLS = 40, 20
 CLOSE = 1e-4
 HEADER = '<ir_version: 10, opset_import: ["" : 20, "com.microsoft" : 1]>'
-Arrays = dict[str, NDArray[np.generic]]
+Arrays = dict[str, NDArray[Any]]
 
 
 @dataclass(frozen=True)
@@ -203,12 +204,12 @@ def bound(text: str, question: Question, rows: int) -> BoundRun:
     session = session_of(text, question.constants)
     given = question.given(rows, np.random.default_rng(rows))
     inputs = {one.name: given[one.name] for one in session.get_inputs()}
-    in_place = {"new_keys": inputs.get("keys"), "new_values": inputs.get("values")}
-    outputs = {one.name: in_place.get(one.name) for one in session.get_outputs()}
     sizes = {"R": rows, "S": PAST + 1}  # only the cache that is copied has an output of a size that is not known
+    outputs: Arrays = {}
     for one in session.get_outputs():
-        if outputs[one.name] is None:
-            outputs[one.name] = np.zeros([sizes.get(size, size) for size in one.shape], np.float32)
+        in_place = inputs.get(one.name.removeprefix("new_"))
+        new = np.zeros([sizes.get(size, size) for size in one.shape], np.float32)
+        outputs[one.name] = new if in_place is None else in_place
     return BoundRun(session, inputs, outputs)
 
 

@@ -25,11 +25,11 @@ def draw_all(results: Path, folder: Path) -> list[Path]:
 
 def draw_precisions(rows: list[Row], folder: Path) -> Path:
     """Size against BLEU, and the faster the larger the dot."""
-    models = list(dict.fromkeys(str(one["model"]) for one in rows))
+    models = list(dict.fromkeys(str(one["work"]) for one in rows))
     figure = _figure(5.5 * len(models), 4)
     for number, model in enumerate(models, start=1):
         axes = figure.add_subplot(1, len(models), number)
-        of_model = [one for one in rows if one["model"] == model]
+        of_model = [one for one in rows if one["work"] == model]
         speeds = [1 / one["milliseconds"]["greedy, batch 16"] for one in of_model]
         for one, speed in zip(of_model, speeds, strict=True):
             colour = THEIRS if str(one["system"]).startswith("CTranslate2") else OURS

@@ -9,7 +9,6 @@ turn, the best of several rounds. A row is added to benchmarks/results/precision
 the tables and the picture of them.
 """
 
-import json
 import shutil
 import time
 from collections.abc import Callable
@@ -20,9 +19,10 @@ from pathlib import Path
 from tempfile import mkdtemp
 
 import click
-from sacrebleu.metrics import BLEU, CHRF
+from sacrebleu.metrics.bleu import BLEU
+from sacrebleu.metrics.chrf import CHRF
 
-from results import machine
+import results
 from seq2edge.bench.work import Work, search_options
 from seq2edge.bundle import Bundle, load_bundle
 from seq2edge.decoding import decode
@@ -38,9 +38,8 @@ from seq2edge_graphs.quantize.beside import beside
 from seq2edge_graphs.quantize.bundle import quantize_bundle
 from seq2edge_graphs.quantize.wish import Wish
 
-ROOT = Path(__file__).parents[1]
-RESULTS = ROOT / "benchmarks" / "results" / "precisions.jsonl"
 CALIBRATION_SENTENCES = 256
+QUICK_LINES = 8
 TIMED = {"greedy, batch 1": (1, 1), "greedy, batch 16": (1, 16), "beam 4, batch 16": (4, 16)}  # beams, batch size
 TIMED_SENTENCES = 32
 AGREEMENT_SENTENCES = 64
@@ -66,6 +65,7 @@ class System:
 @click.argument("references", type=click.Path(path_type=Path))
 @click.option("--lines", default=500, show_default=True)
 @click.option("--checkpoint", type=click.Path(path_type=Path), help="What BUNDLE was made from; adds CTranslate2.")
+@click.option("--quick", is_flag=True, help="Only show that it runs.")
 @click.option("--calibrate", type=click.Path(path_type=Path), help="Sentences to fit the rounding to 4 bits to.")
 def main(
     name: str,
@@ -75,19 +75,22 @@ def main(
     lines: int,
     checkpoint: Path | None,
     calibrate: Path | None,
+    quick: bool,
 ) -> None:
     """Measure one model and add its rows to the results."""
+    lines = QUICK_LINES if quick else lines
     texts, targets = (list(islice(read_lines(path), lines)) for path in (sources, references))
     wishes = {precision: Wish(precision=precision) for precision in ("fp16", "int8", "int4")}
     if calibrate is not None:
         sentences = list(islice(read_lines(calibrate), CALIBRATION_SENTENCES))
         wishes["int4 calibrated"] = Wish(precision="int4", calibration=sentences)
-    measure(name, load_bundle(bundle), texts, targets, wishes, checkpoint)
+    rows = measure(name, load_bundle(bundle), texts, targets, wishes, checkpoint)
+    results.write("precisions", rows, quick=quick, replacing=name)
 
 
 def measure(
     name: str, original: Bundle, texts: list[str], targets: list[str], wishes: dict[str, Wish], checkpoint: Path | None
-) -> None:
+) -> list[results.Row]:
     manifest = original.manifest
     files = {file: original.folder / file for file in manifest.files}
     tokenizer = load_tokenizer(manifest.tokenizer, manifest.tokens, files)
@@ -98,13 +101,9 @@ def measure(
         if checkpoint is not None:
             systems += their_systems(load_checkpoint(checkpoint).original(), folder)
         times = timed(systems, ids[:TIMED_SENTENCES])
-        rows = [row(name, system, tokenizer, ids, targets, times[system.name]) for system in systems]
+        return [row(name, system, tokenizer, ids, targets, times[system.name]) for system in systems]
     finally:
         shutil.rmtree(folder)
-    kept = RESULTS.read_text(encoding="utf-8").splitlines() if RESULTS.exists() else []
-    kept = [line for line in kept if json.loads(line)["model"] != name]
-    text = "\n".join([*kept, *(json.dumps(one, ensure_ascii=False) for one in rows)]) + "\n"
-    RESULTS.write_text(text, encoding="utf-8")
 
 
 def our_systems(original: Bundle, folder: Path, texts: list[str], wishes: dict[str, Wish]) -> list[System]:
@@ -114,7 +113,7 @@ def our_systems(original: Bundle, folder: Path, texts: list[str], wishes: dict[s
     systems = []
     for precision, bundle in made.items():
         comparison = beside(bundle, original, texts[:AGREEMENT_SENTENCES])
-        logits = comparison.force(comparison.original_greedy(), (16,)).logits
+        logits = comparison.force(comparison.original_greedy(), batch_size=16).logits
         systems.append(
             System(f"seq2edge {precision}", bundle.size, ours(bundle), round(logits.same_top / logits.steps, 4))
         )
@@ -175,10 +174,10 @@ def row(
     ids: list[list[int]],
     targets: list[str],
     milliseconds: dict[str, float],
-) -> dict[str, object]:
+) -> results.Row:
     texts = tokenizer.decode(system.translate(ids, 4, 16))
     return {
-        "model": name,
+        "work": name,
         "system": system.name,
         "megabytes": round(system.size / 1e6, 2),
         "bleu": round(BLEU().corpus_score(texts, [targets]).score, 2),
@@ -187,7 +186,7 @@ def row(
         "milliseconds": milliseconds,
         "lines": len(ids),
         "onnxruntime": version("onnxruntime"),
-        "machine": machine(),
+        "machine": results.machine(),
     }
 
 

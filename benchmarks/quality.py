@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import click
-from sacrebleu.metrics import BLEU, CHRF
+from sacrebleu.metrics.bleu import BLEU
+from sacrebleu.metrics.chrf import CHRF
 
 from seq2edge import Translator
 from seq2edge_export.checkpoint import load_checkpoint

@@ -66,7 +66,7 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def precisions_in_readme(folder: Path) -> str:
-    rows = [row for row in read("precisions", folder) if row["model"] == EMBEDDED and row["system"] in IN_README]
+    rows = [row for row in read("precisions", folder) if row["work"] == EMBEDDED and row["system"] in IN_README]
     if not rows:
         return ""
     head = ["", "size", "BLEU", "likeliest token equal", *TIMES]
@@ -94,7 +94,7 @@ def precisions(folder: Path) -> str:
     head = ["model", "system", "MB", "BLEU", "chrF", "token agreement", *(f"ms: {name}" for name in TIMES)]
     body = [
         [
-            row["model"],
+            row["work"],
             row["system"],
             str(row["megabytes"]),
             f"{row['bleu']:.2f}",

@@ -15,6 +15,7 @@ import time
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import click
 import numpy as np
@@ -94,7 +95,7 @@ def random_words(bundle: Bundle) -> Shortlist:
 
 def loss(made: Bundle, sources: list[str], references: list[str], beams: int, work: str) -> Row:
     """BLEU with and without, and how many outputs are equal."""
-    from sacrebleu.metrics import BLEU
+    from sacrebleu.metrics.bleu import BLEU
 
     outputs = {
         kind: [
@@ -114,7 +115,7 @@ def loss(made: Bundle, sources: list[str], references: list[str], beams: int, wo
     }
 
 
-def times(made: Bundle, ids: list[list[int]], generation: GenerationOptions, work: str, **changes: int) -> list[Row]:
+def times(made: Bundle, ids: list[list[int]], generation: GenerationOptions, work: str, **changes: Any) -> list[Row]:
     """Milliseconds of a sentence with and without, the best of some rounds in turns."""
     engines = {kind: OnnxEngine(made, threads=1, shortlist=kind) for kind in (False, True)}
     table, rows = read_shortlist(made.folder / names.SHORTLIST), []

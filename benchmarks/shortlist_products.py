@@ -10,6 +10,8 @@ Integers are gathered from the matrix once for each batch; that is timed as well
 
 import time
 from collections.abc import Callable
+from functools import partial
+from typing import Any
 
 import click
 import numpy as np
@@ -27,6 +29,7 @@ ROWS, WORDS = (1, 16, 64), (300, 1000, 3000)
 ROUNDS = 40
 Floats = NDArray[np.float32]
 Timed = dict[str, Callable[[], object]]
+Arrays = dict[str, NDArray[Any]]
 
 
 @click.command()
@@ -60,15 +63,18 @@ def float_ways(channels: Floats, x: Floats) -> Timed:
         ids = some_ids(count)
         feed = {"x": x, "matrix": np.ascontiguousarray(channels[ids].T)}
         found[f"{count} words"] = bound(part, feed, count)
-        found[f"to gather {count}"] = lambda ids=ids: np.ascontiguousarray(channels[ids].T)
+        found[f"to gather {count}"] = partial(gather, ids, channels)
     return found
 
 
 def integer_ways(channels: Floats, x: Floats) -> Timed:
     integers, scale = round_channels(channels)
-    left = {"x": np.clip(np.rint(x * 40) + 128, 0, 255).astype(np.uint8), "largest": np.ones((len(x), 1), np.float32)}
-    right = {"matrix": integers.T.copy(), "scale": scale}
-    zero = {"zero": np.uint8(128)}
+    left: Arrays = {
+        "x": np.clip(np.rint(x * 40) + 128, 0, 255).astype(np.uint8),
+        "largest": np.ones((len(x), 1), np.float32),
+    }
+    right: Arrays = {"matrix": integers.T.copy(), "scale": scale}
+    zero: Arrays = {"zero": np.array(128, np.uint8)}
     whole = session_of("MatMulIntegerToFloat", left, right | zero)
     found: Timed = {"all": bound(whole, left, VOCABULARY)}
     part = session_of("MatMulIntegerToFloat", left | {"matrix": integers[:2].T.copy(), "scale": scale[:2]}, zero)
@@ -76,29 +82,34 @@ def integer_ways(channels: Floats, x: Floats) -> Timed:
         ids = some_ids(count)
         feed = {**left, "matrix": np.ascontiguousarray(integers[ids].T), "scale": scale[ids]}
         found[f"{count} words"] = bound(part, feed, count)
-        found[f"to gather {count}"] = lambda ids=ids: (np.ascontiguousarray(integers[ids].T), scale[ids])
+        found[f"to gather {count}"] = partial(gather, ids, integers, scale)
     return found
 
 
-def bound(session: onnxruntime.InferenceSession, feed: dict[str, NDArray[np.generic]], words: int) -> BoundRun:
+def bound(session: onnxruntime.InferenceSession, feed: Arrays, words: int) -> BoundRun:
     """Calls that write to memory which is there: to get 8 MB for a whole vocabulary takes longer than to compute it."""
     [output] = session.get_outputs()
     return BoundRun(session, feed, {output.name: np.zeros((len(feed["x"]), words), np.float32)})
+
+
+def gather(ids: NDArray[np.int64], channels: NDArray[Any], *others: NDArray[Any]) -> None:
+    """What is done once for each batch."""
+    np.ascontiguousarray(channels[ids].T)
+    for other in others:
+        other[ids]
 
 
 def some_ids(count: int) -> NDArray[np.int64]:
     return np.sort(np.random.default_rng(2).choice(VOCABULARY, count, replace=False))
 
 
-def session_of(
-    kind: str, given: dict[str, NDArray[np.generic]], constants: dict[str, NDArray[np.generic] | np.generic]
-) -> onnxruntime.InferenceSession:
+def session_of(kind: str, given: Arrays, constants: Arrays) -> onnxruntime.InferenceSession:
     """One operator; the sizes of what is given change from call to call, but for the width."""
     tape = ir.tape.Tape()
     values = {name: input_of(name, content) for name, content in given.items()}
     inputs = [*values.values()]
     for name, content in constants.items():
-        values[name] = tape.initializer(ir.tensor(np.asarray(content), name=name))
+        values[name] = tape.initializer(ir.tensor(content, name=name))
     if kind == "MatMul":
         made = tape.op(kind, [values["x"], values["matrix"]])
     else:

@@ -3,7 +3,6 @@
 import contextlib
 import importlib
 import io
-from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from threading import Lock
 from typing import TYPE_CHECKING, Any
@@ -38,6 +37,8 @@ def runtime_release() -> str:
 
 
 def _is_there(package: str) -> bool:
+    from importlib.metadata import PackageNotFoundError, version  # which bring 3 MB
+
     try:
         version(package)
     except PackageNotFoundError:

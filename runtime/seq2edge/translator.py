@@ -1,6 +1,5 @@
 """Translate text with a bundle: the runtime in one class; needs numpy, onnxruntime, sentencepiece and tokenizers."""
 
-import asyncio
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain, groupby
 from pathlib import Path
@@ -115,6 +114,8 @@ class Translator:
         self, texts: Sequence[str], *, prefixes: Sequence[str] | None = None, hook: Hook | None = None, **options: Any
     ) -> list[Translation]:
         """``translate`` for a program with an event loop, which goes on meanwhile; to cancel it ends it soon."""
+        import asyncio  # which brings 7 MB
+
         texts, wanted, prefixes = self._checked(texts, prefixes, options)
         results: list[Translation] = []
         for first in range(0, len(texts), TEXTS_TO_WAIT_FOR):

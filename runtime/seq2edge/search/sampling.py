@@ -47,7 +47,7 @@ def sample_steps(
 class Draw:
     """Draw one token for each row, with one random number of the output that the row belongs to."""
 
-    def __init__(self, random: list[np.random.Generator]) -> None:
+    def __init__(self, random: "list[np.random.Generator]") -> None:
         self.random = random
 
     def __call__(self, scores: Scores, outputs: Ids) -> Ids:  # (R, V), (R,) -> (R,)
@@ -62,7 +62,7 @@ class Draw:
 class Noise:
     """Add Gumbel noise to log-probabilities: the highest k are then k draws without replacement, in their order."""
 
-    def __init__(self, random: list[np.random.Generator]) -> None:
+    def __init__(self, random: "list[np.random.Generator]") -> None:
         self.random = random
 
     def __call__(self, scores: Scores, sentences: Ids) -> Scores:  # (R, V), (B,) -> (R, V)
@@ -79,7 +79,7 @@ def noise_for(
 
 def generators(
     seed: int | None, count: int, numbers: Sequence[int] | None, parts: Sequence[int] | None, *, copies: int = 1
-) -> list[np.random.Generator]:
+) -> "list[np.random.Generator]":
     """A source of randomness for each output, which depends on the seed, its sentence's number and its part alone."""
     entropy = np.random.SeedSequence(seed).entropy
     named = zip(range(count) if numbers is None else numbers, [0] * count if parts is None else parts, strict=True)

@@ -10,7 +10,6 @@ from seq2edge.vocabularies.characters import load_characters
 from seq2edge.vocabularies.pieces import load_pieces
 from seq2edge.vocabularies.sentencepiece import SentencePieces, load_sentencepiece
 from seq2edge.vocabularies.t5 import load_t5
-from seq2edge.vocabularies.tokenizer_json import load_tokenizer_json
 from seq2edge.vocabularies.vocabulary import Vocabulary
 from seq2edge.vocabularies.words import load_words
 
@@ -23,8 +22,14 @@ KINDS: dict[Kind, Callable[[Tokenization, SpecialTokens, Path, Path | None], Voc
     "bpe": lambda rules, tokens, file, codes: load_bpe(file, codes, tokens, rules.split),
     "pieces": lambda rules, tokens, file, codes: load_pieces(file, codes, tokens, rules.silent),
     "t5": lambda rules, tokens, file, codes: load_t5(file, tokens, rules.sentinels),
-    "tokenizers": lambda rules, tokens, file, codes: load_tokenizer_json(file, tokens),
+    "tokenizers": lambda rules, tokens, file, codes: _load_tokenizer_json(file, tokens),
 }
+
+
+def _load_tokenizer_json(file: Path, tokens: SpecialTokens) -> Vocabulary:
+    from seq2edge.vocabularies.tokenizer_json import load_tokenizer_json  # and with it tokenizers, which few need
+
+    return load_tokenizer_json(file, tokens)
 
 
 def load_vocabulary(rules: Tokenization, tokens: SpecialTokens, file: Path, codes: Path | None) -> Vocabulary:
