@@ -1,6 +1,6 @@
 """Peak memory of ``seq2edge export``, beyond that of the libraries it loads, in sizes of the checkpoint file.
 
-    python benchmarks/export_memory.py [--megabytes 600]    prints one JSON line a measurement
+    python benchmarks/export_memory.py [--megabytes 600] [--file model.safetensors]    prints a JSON line a measurement
 
 The checkpoints are Hugging Face folders of a Marian with seeded weights, in float32 and float16, as safetensors and as
 .bin; each is exported without and with the comparison. What the libraries take is the peak of the same command on a
@@ -26,6 +26,7 @@ import click
 PIECES = Path(__file__).parents[1] / "models" / "en-de" / "tokenizer.model"
 LARGE_WIDTH, SMALL_WIDTH = 1024, 16
 VOCABULARY = 32_000
+FILES = ("model.safetensors", "pytorch_model.bin")
 LENGTH = 48  # of outputs: a model that was not trained never ends by itself, and a search keeps what it has said
 BYTES_A_LAYER = 118e6  # of an encoder and a decoder layer of that width, in float32
 
@@ -41,7 +42,8 @@ class Export:
 
 @click.command()
 @click.option("--megabytes", default=600, show_default=True, help="Size of the checkpoint in float32, about.")
-def main(megabytes: int) -> None:
+@click.option("--file", "files", type=click.Choice(FILES), multiple=True, default=FILES, show_default=True)
+def main(megabytes: int, files: tuple[str, ...]) -> None:
     """Export every kind of checkpoint, without and with the comparison."""
     with TemporaryDirectory() as temporary:
         small, large = Path(temporary) / "small", Path(temporary) / "large"
@@ -50,7 +52,7 @@ def main(megabytes: int) -> None:
         elsewhere(write_folder, large, LARGE_WIDTH, layers)
         libraries = {compare: export(small, compare) for compare in (False, True)}
         for dtype in ("float32", "float16"):
-            for file in ("model.safetensors", "pytorch_model.bin"):
+            for file in files:
                 elsewhere(store, large, dtype, file)
                 for compare in (False, True):
                     made = export(large, compare)
