@@ -65,15 +65,17 @@ EXTRAS = {
 class CommandTable(click.Group):
     """A group that knows its commands by name and loads one when it is wanted."""
 
-    def main(self, *arguments: Any, **extra: Any) -> NoReturn:
+    def main(self, *arguments: Any, standalone_mode: bool = True, **extra: Any) -> Any:
         """Run a command and exit; from here on signals end it as a shell expects, also while it is being loaded."""
         with suppress(ValueError):  # not in the main thread of another program
             signal.signal(signal.SIGTERM, _terminate)
+        run: Callable[..., int | None] = super().main
+        if not standalone_mode:
+            return run(*arguments, **extra, standalone_mode=False)
         try:
-            run: Callable[..., int | None] = super().main
             sys.exit(run(*arguments, **extra, standalone_mode=False))
         except click.Abort as error:  # click has heard Ctrl-C, and ended the line
-            _stop(error.__cause__)
+            _stop(error.__cause__ or error.__context__)
         except KeyboardInterrupt as error:
             _stop(error)
         except click.ClickException as error:
@@ -93,23 +95,25 @@ class CommandTable(click.Group):
         with formatter.section("Commands"):
             formatter.write_dl([(name, entry.summary) for name, entry in COMMANDS.items()])
 
-    def invoke(self, ctx: click.Context) -> object:
+    def invoke(self, ctx: click.Context) -> None:
         """Turn our errors, and packages that are missing, into one sentence and an exit code."""
         try:
-            return self._invoke(ctx)
+            self._invoke(ctx)
         except MemoryError:  # also one that came while another error was told: no memory is asked for to say so
             os.write(sys.__stderr__.fileno() if sys.__stderr__ else 2, OUT_OF_MEMORY_LINE)
             ctx.exit(DataError.exit_code)
 
-    def _invoke(self, ctx: click.Context) -> object:
+    def _invoke(self, ctx: click.Context) -> None:
         try:
-            return super().invoke(ctx)
+            super().invoke(ctx)
         except Seq2EdgeError as error:
             _refuse(ctx, error)
         except BrokenPipeError:  # whoever read our output has seen enough
             raise
         except OSError as error:
             _refuse(ctx, DataError(f"{error.filename or 'a file'} cannot be used: {error.strerror or error}"))
+        except EOFError as error:  # which click would take for Ctrl-C
+            _refuse(ctx, DataError(f"a file ended before all of it was read ({error})"))
         except ModuleNotFoundError as error:
             package = (error.name or "").split(".")[0]
             if package not in EXTRAS:

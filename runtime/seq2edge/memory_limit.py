@@ -37,8 +37,10 @@ def arena(options: "SessionOptions") -> Iterator[None]:
     options.add_session_config_entry("session.use_env_allocators", "1")
     with _one_at_a_time:  # the last one that was registered is used
         onnxruntime.create_and_register_allocator(place, settings)
-        yield
-        onnxruntime.create_and_register_allocator(place, settings)  # an empty one: else this one outlives the session
+        try:
+            yield
+        finally:  # an empty one: else this one outlives the session
+            onnxruntime.create_and_register_allocator(place, settings)
 
 
 def memory_limit(

@@ -49,6 +49,20 @@ def test_before_anything_is_loaded(number: int, monkeypatch: pytest.MonkeyPatch)
     check(number)
 
 
+def test_a_file_that_ends_too_early_is_no_signal(monkeypatch: pytest.MonkeyPatch) -> None:
+    def ended(_: str) -> NoReturn:
+        raise EOFError("no data left")
+
+    monkeypatch.setattr(cli.importlib, "import_module", ended)
+    result = CliRunner().invoke(cli.main, ["inspect", "anything"])
+    assert result.exit_code == 2
+    assert result.stderr == "Error: a file ended before all of it was read (no data left)\n"
+
+
+def test_a_program_that_calls_the_command_gets_its_code() -> None:
+    assert cli.main(["inspect", "nowhere"], standalone_mode=False) == 2
+
+
 def check(number: int) -> None:
     result = CliRunner().invoke(cli.main, ["inspect", "anything"])
     assert result.exit_code == CODES[signal.Signals(number)]

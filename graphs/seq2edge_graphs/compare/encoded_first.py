@@ -1,16 +1,18 @@
 """Encode all that a bundle will be asked before it decodes anything, and let its encoder go; needs onnxruntime.
 
-A comparison asks for the same sentences again and again. So the two graphs need not be in memory together.
+A comparison asks for the same sentences again and again. What the encoder makes of them goes to files, so that it need
+not be in memory while the decoder works.
 """
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+import numpy as np
 from numpy.typing import NDArray
 
 from seq2edge.onnx_engine import OnnxEngine
-from seq2edge.sessions import run
 
 if TYPE_CHECKING:
     from onnxruntime import InferenceSession
@@ -18,11 +20,11 @@ if TYPE_CHECKING:
 Feed = dict[str, NDArray[Any]]
 
 
-def encode_first(engine: OnnxEngine, batches: Iterable[list[list[int]]]) -> None:
-    """Let an engine answer for these batches alone; one whose states stay on a device keeps its encoder."""
+def encode_first(engine: OnnxEngine, batches: Iterable[list[list[int]]], folder: Path) -> None:
+    """Let an engine answer for these batches alone; one that keeps states where it computes keeps its encoder."""
     if engine.captures is not None or not engine.buffered:
         return
-    remembered = Remembered(engine.encoder)
+    remembered = Remembered(engine.encoder, folder)
     engine.encoder = cast("InferenceSession", remembered)
     for sources in batches:
         engine.start(sources)
@@ -40,10 +42,11 @@ class Output:
 class Remembered:
     """Stands for a session that has been run on all that it will be given."""
 
-    def __init__(self, session: "InferenceSession") -> None:
+    def __init__(self, session: "InferenceSession", folder: Path) -> None:
         self.session: InferenceSession | None = session
         self.outputs = [Output(one.name, one.shape) for one in session.get_outputs()]
-        self.given: dict[object, list[Any]] = {}
+        self.folder = folder
+        self.given: dict[object, Path] = {}
 
     def get_outputs(self) -> list[Output]:
         return self.outputs
@@ -51,5 +54,9 @@ class Remembered:
     def run(self, wanted: list[str] | None, feed: Feed) -> list[Any]:
         key = wanted and tuple(wanted), tuple((name, array.shape, array.tobytes()) for name, array in feed.items())
         if self.session is not None and key not in self.given:
-            self.given[key] = run(self.session, feed, wanted)
-        return self.given[key]
+            self.given[key] = self.folder / f"encoded-{len(self.given)}"
+            with self.given[key].open("wb") as file:
+                for states in self.session.run(wanted, feed):
+                    np.save(file, states)
+        with self.given[key].open("rb") as file:
+            return [np.load(file) for _ in wanted or self.outputs]

@@ -132,7 +132,8 @@ def compare(comparison: Comparison) -> Findings:
             with comparison.theirs() as original:
                 heard = hear(original, task, Path(folder) / "heard")
             with opened(comparison.ours, comparison.place) as bundle:
-                encode_first(bundle, ([task.sources[place] for place in batch] for batch in task.batches(BATCH_SIZES)))
+                batches = ([task.sources[place] for place in batch] for batch in task.batches(BATCH_SIZES))
+                encode_first(bundle, batches, Path(folder))
                 compare_forced(bundle, task, heard.targets, heard.file, findings.forced, first=first)
                 for way, theirs in heard.outputs.items() if findings.are_numbers else ():
                     findings.outputs[way] += zip(task.outputs(bundle, *way), theirs, strict=True)

@@ -2,6 +2,7 @@
 
 import gc
 import weakref
+from pathlib import Path
 
 import pytest
 
@@ -22,19 +23,19 @@ def task(translator: Translator) -> Task:
     return Task(translator.tokenizer.encode(TEXTS), translator.manifest.generation, 30)
 
 
-def encode_all(translator: Translator, task: Task) -> None:
+def encode_all(translator: Translator, task: Task, folder: Path) -> None:
     batches = ([task.sources[place] for place in batch] for batch in task.batches(BATCH_SIZES))
-    encode_first(translator.engine, batches)
+    encode_first(translator.engine, batches, folder)
 
 
-def test_every_way_of_a_comparison_is_answered_the_same(translator: Translator, task: Task) -> None:
+def test_every_way_of_a_comparison_is_answered_the_same(translator: Translator, task: Task, tmp_path: Path) -> None:
     before = [task.outputs(translator.engine, *way) for way in WAYS]
-    encode_all(translator, task)
+    encode_all(translator, task, tmp_path)
     assert [task.outputs(translator.engine, *way) for way in WAYS] == before
 
 
-def test_the_encoder_leaves_memory(translator: Translator, task: Task) -> None:
+def test_the_encoder_leaves_memory(translator: Translator, task: Task, tmp_path: Path) -> None:
     encoder = weakref.ref(translator.engine.encoder)
-    encode_all(translator, task)
+    encode_all(translator, task, tmp_path)
     gc.collect()
     assert encoder() is None
