@@ -76,3 +76,11 @@ def test_commands_that_need_pytorch_name_the_extra(arguments: list[str]) -> None
     assert done.returncode == 2
     assert done.stderr.count("\n") == 1
     assert "pip install 'seq2edge[export]'" in done.stderr
+
+
+def test_translating_loads_nothing_that_only_some_need() -> None:
+    code = (
+        "import sys; from seq2edge import Translator; Translator(threads=1).translate(['Hello']); print(*sys.modules)"
+    )
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    assert not {"asyncio", "tokenizers", "numpy.random", "importlib.metadata"} & set(loaded)
