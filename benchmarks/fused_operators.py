@@ -76,6 +76,13 @@ def rounded_rows(rows: int, random: Generator) -> Arrays:
     return {"x": random.integers(1, 256, (rows, 1, WIDTH), np.uint8), "largest": largest}
 
 
+def weighted(values: str) -> str:
+    """How a plain attention ends: its scores become the shares of the values."""
+    return f"""shares = Softmax<axis = -1>(scores)
+                found = MatMul(shares, {values})
+                y = Reshape(found, flat)"""
+
+
 RANDOM = np.random.default_rng(0)
 CACHE = f"float[R,{HEADS},{ROOM},{DEPTH}]"
 STATES = f"float[R,{HEADS},S,{DEPTH}]"
@@ -100,9 +107,7 @@ QUESTIONS = {
                 new_values = Concat<axis = 2>(past_values, v)
                 turned = Transpose<perm = [0, 1, 3, 2]>(new_keys)
                 scores = MatMul(q, turned)
-                shares = Softmax<axis = -1>(scores)
-                found = MatMul(shares, new_values)
-                y = Reshape(found, flat)
+                {weighted("new_values")}
             }}""",
         },
         self_attention,
@@ -119,9 +124,7 @@ QUESTIONS = {
                 apart = Reshape(q, heads)
                 products = MatMul(apart, turned_keys)
                 scores = Add(products, bias)
-                shares = Softmax<axis = -1>(scores)
-                found = MatMul(shares, values)
-                y = Reshape(found, flat)
+                {weighted("values")}
             }}""",
         },
         cross_attention,
