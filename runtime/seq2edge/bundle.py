@@ -24,7 +24,7 @@ MANIFEST_BYTES = 1_000_000  # far more than any manifest has; a larger one is no
 LONGEST_NAME = 255  # bytes of a file's name, which is what file systems take
 MOST_POSITIONS, MOST_BEAMS = 1_000_000, 1_000  # more than any model has use for
 
-Precision = Literal["fp32", "fp16", "fp16-compute", "int8", "int4", "mixed"]
+Precision = Literal["fp32", "fp16", "fp16-compute", "int8", "int8-blocks", "int4", "mixed"]
 Dialect = Literal["ort", "portable"]
 
 

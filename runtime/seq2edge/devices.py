@@ -76,7 +76,8 @@ DEVICES = {
             install="run  pip install 'seq2edge[cpu]'",
             wants="nothing else",
             dialects=("ort", "portable"),
-            precisions=("fp32", "fp16", "fp16-compute", "int8", "int4", "mixed"),  # it widens fp16-compute again
+            # It widens fp16-compute again.
+            precisions=("fp32", "fp16", "fp16-compute", "int8", "int8-blocks", "int4", "mixed"),
         ),
         Device(
             name="cuda",

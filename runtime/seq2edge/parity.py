@@ -89,6 +89,7 @@ LIMITS = {
         layer_difference=0.5,
     ),
 }
+LIMITS["int8-blocks"] = LIMITS["int8"]
 LIMITS["fp16-compute"] = LIMITS["fp16"]  # it rounds what is computed as well, but as finely
 
 

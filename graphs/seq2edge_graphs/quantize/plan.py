@@ -6,8 +6,9 @@
 A plan is a dictionary from the name of a part to its precision. The same name in several graphs is the same weight, so
 one plan serves all graphs of a bundle. Gram matrices make 4 bits better, see ``blocks.py``; it works without them.
 
-What a precision does not fit gets the next higher one that does: a matrix whose channels no block divides is kept in 8
-bits, and so is a table, unless it consists of waves, which are computed.
+What a precision does not fit gets another one that does: a matrix whose channels no block divides is kept in 8 bits
+without blocks, and so is a table, unless it consists of waves, which are computed. What the encoder multiplies is never
+in blocks of bytes, which are for few rows.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -17,12 +18,14 @@ import numpy as np
 import onnx_ir as ir
 from onnx_ir.passes.common import RemoveUnusedNodesPass
 
+from seq2edge import names
 from seq2edge.bundle import Dialect, Precision
 from seq2edge.errors import UsageError
 from seq2edge_graphs.quantize.blocks import Gram, block_size
+from seq2edge_graphs.quantize.byte_blocks import byte_block_size, compute_in_byte_blocks
 from seq2edge_graphs.quantize.edit import forget_what_is_inferred
 from seq2edge_graphs.quantize.half import compute_in_half
-from seq2edge_graphs.quantize.int4 import Int4
+from seq2edge_graphs.quantize.int4 import compute_in_int4
 from seq2edge_graphs.quantize.int8 import Int8
 from seq2edge_graphs.quantize.parts import Part, parts_of
 from seq2edge_graphs.quantize.stored import store_bytes, store_half
@@ -32,7 +35,15 @@ Plan = Mapping[str, Precision]
 Grams = Mapping[str, Gram]  # by the name of the weight
 
 HALF: Precision = "fp16-compute"  # of a whole bundle: what computes in it, and not only what is kept in it
-HIGHER: dict[Precision, Precision] = {"int4": "int8", "int8": "fp16", "fp16": "fp32", "fp32": "fp32"}
+BYTE_BLOCKS: Precision = "int8-blocks"
+HIGHER: dict[Precision, Precision] = {
+    "int4": "int8",
+    "int8": "fp16",
+    "int8-blocks": "fp16",
+    "fp16": "fp32",
+    "fp32": "fp32",
+}
+BLOCK_SIZE = {"int4": block_size, BYTE_BLOCKS: byte_block_size}  # of a channel, where a precision has blocks
 
 
 def part_names(graphs: Collection[ir.Model]) -> list[str]:
@@ -42,26 +53,34 @@ def part_names(graphs: Collection[ir.Model]) -> list[str]:
 
 def plan_precision(graphs: Collection[ir.Model], precision: Precision, *, keep: Sequence[str] = ()) -> Plan:
     """All parts in one precision, but those that match a pattern in the next higher one."""
-    names = part_names(graphs)
+    parts = part_names(graphs)
     if precision == HALF:
-        return dict.fromkeys(names, precision)
+        return dict.fromkeys(parts, precision)
     for pattern in keep:
-        if not any(fnmatchcase(name, pattern) for name in names):
-            raise UsageError(f"no weight matches {pattern!r}; there are {', '.join(names[:3])} and {len(names)} in all")
-    kept = {name for name in names if any(fnmatchcase(name, pattern) for pattern in keep)}
-    return {name: HIGHER[precision] if name in kept else precision for name in names}
+        if not any(fnmatchcase(name, pattern) for name in parts):
+            raise UsageError(f"no weight matches {pattern!r}; there are {', '.join(parts[:3])} and {len(parts)} in all")
+    plan = dict.fromkeys(parts, precision)
+    if precision == BYTE_BLOCKS:
+        plan |= dict.fromkeys(_multiplied_by_encoder(graphs), "int8")
+    kept = {name for name in parts if any(fnmatchcase(name, pattern) for pattern in keep)}
+    return {name: HIGHER[one] if name in kept else one for name, one in plan.items()}
+
+
+def _multiplied_by_encoder(graphs: Collection[ir.Model]) -> list[str]:
+    encoders = [model.graph for model in graphs if names.SOURCE in {value.name for value in model.graph.inputs}]
+    return [part.name for graph in encoders for part in parts_of(graph) if part.products]
 
 
 def quantize(graphs: Collection[ir.Model], plan: Plan, *, dialect: Dialect, grams: Grams | None = None) -> None:
     """Rewrite the graphs; a part that the plan does not name stays as it is."""
-    if dialect == "portable" and "int4" in plan.values():
-        raise UsageError("4 bit needs operators that only onnxruntime has: export with --dialect ort, or in int8")
+    if dialect == "portable" and BLOCK_SIZE.keys() & set(plan.values()):
+        raise UsageError("blocks need operators that only onnxruntime has: export with --dialect ort, or in int8")
     if HALF in plan.values():
         _compute_in_half(graphs, dialect)
         return
     grams = _with_lookups(grams or {}, graphs)
     for model in graphs:
-        int8, int4 = Int8(model.graph, dialect), Int4(model.graph)
+        int8 = Int8(model.graph, dialect)
         for part in parts_of(model.graph):
             match _fitting(part, plan.get(part.name, "fp32")):
                 case "fp16":
@@ -69,8 +88,10 @@ def quantize(graphs: Collection[ir.Model], plan: Plan, *, dialect: Dialect, gram
                 case "int8" if part.is_matrix:
                     int8(part)
                 case "int4" if part.is_matrix:
-                    int4(part, grams.get(part.name))
-                case "int8" | "int4":
+                    compute_in_int4(model.graph, part, grams.get(part.name))
+                case "int8-blocks" if part.is_matrix:
+                    compute_in_byte_blocks(model.graph, part)
+                case "int8" | "int4" | "int8-blocks":
                     _shrink_table(model.graph, part)
         RemoveUnusedNodesPass()(model)  # such as a ReLU that rounding does on the way
         forget_what_is_inferred(model.graph)
@@ -94,8 +115,9 @@ def _with_lookups(grams: Grams, graphs: Collection[ir.Model]) -> Grams:
 
 
 def _fitting(part: Part, precision: Precision) -> Precision:
-    no_blocks = part.is_matrix and block_size(part.channels().shape[1]) is None
-    return "int8" if precision == "int4" and no_blocks else precision
+    size_of = BLOCK_SIZE.get(precision)
+    no_blocks = size_of is not None and part.is_matrix and size_of(part.channels().shape[1]) is None
+    return "int8" if no_blocks else precision
 
 
 def _shrink_table(graph: ir.Graph, part: Part) -> None:

@@ -6,7 +6,7 @@ from typing import Literal
 
 from seq2edge.errors import UsageError
 
-Wanted = Literal["fp32", "fp16", "fp16-compute", "int8", "int4", "auto"]
+Wanted = Literal["fp32", "fp16", "fp16-compute", "int8", "int8-blocks", "int4", "auto"]
 
 
 @dataclass(frozen=True, kw_only=True)
