@@ -29,7 +29,8 @@ from seq2edge.bench.record import Measurement
 from seq2edge.bench.run import Wanted, run
 
 SOURCE, TARGET = 25, 30
-BYTES = {"fp32": 4.0, "int8": 1.0, "int4": 0.5 + 4 / 32}  # of a weight; 4 bits have a float32 scale for every 32
+# Of a weight; blocks have a float32 scale each.
+BYTES = {"fp32": 4.0, "int8": 1.0, "int8-blocks": 1 + 4 / 256, "int4": 0.5 + 4 / 32}
 ROUNDS = 7
 
 
@@ -46,8 +47,8 @@ def main(quick: bool) -> None:
         {"work": "machine", "bandwidth": bandwidth, "peaks": peaks, "machine": results.machine()}
     ]
     with TemporaryDirectory() as temporary:
-        model = models.base_model(Path(temporary) / "base", precisions=("int8", "int4"), shape=shape)
-        for batch_size, precisions in ((1, ("int8", "fp32", "int4")), (4 if quick else 64, ("int8", "fp32"))):
+        model = models.base_model(Path(temporary) / "base", precisions=tuple(BYTES), shape=shape)
+        for batch_size, precisions in ((1, tuple(BYTES)), (4 if quick else 64, ("int8", "fp32"))):
             wanted = Wanted(
                 bundles=model.chosen(*precisions),
                 batch_sizes=(batch_size,),

@@ -80,7 +80,7 @@ def main(
     """Measure one model and add its rows to the results."""
     lines = QUICK_LINES if quick else lines
     texts, targets = (list(islice(read_lines(path), lines)) for path in (sources, references))
-    wishes = {precision: Wish(precision=precision) for precision in ("fp16", "int8", "int4")}
+    wishes = {precision: Wish(precision=precision) for precision in ("fp16", "int8", "int8-blocks", "int4")}
     if calibrate is not None:
         sentences = list(islice(read_lines(calibrate), CALIBRATION_SENTENCES))
         wishes["int4 calibrated"] = Wish(precision="int4", calibration=sentences)

@@ -25,6 +25,7 @@ EMBEDDED = "en-de, embedded"  # the name that its rows in precisions.jsonl have
 IN_README = {
     "seq2edge fp32": "fp32",
     "seq2edge int8": "int8 (in the package)",
+    "seq2edge int8-blocks": "int8-blocks",
     "seq2edge int4": "int4",
     "seq2edge int4 calibrated": "int4, calibrated",
     "CTranslate2 int8": "CTranslate2 int8, same weights",

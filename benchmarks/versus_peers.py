@@ -5,8 +5,8 @@
 (base) seeded weights, 25 source tokens, 30 target tokens forced, batches of 1, 16 and 64; (opus) OPUS-MT on the given
 Chinese lines, such as those of FLORES-200 dev, or on a small built-in set, batches of 32; (embedded) the embedded model
 on the given English lines, such as newstest2013, or on the built-in sentences, batches of 1 and 32. Greedy and beam 4,
-in int8 and fp32, and in int4 at batch 1. Rows go to benchmarks/results/versus_peers.jsonl; with --quick, tiny ones
-that only show that everything runs go to build/bench/results.
+in int8 and fp32, at batch 1 also in int8-blocks and int4. Rows go to benchmarks/results/versus_peers.jsonl; with
+--quick, tiny ones that only show that everything runs go to build/bench/results.
 """
 
 from collections.abc import Callable
@@ -30,6 +30,8 @@ BEAMS = (1, 4)
 SOURCE_TOKENS, TARGET_TOKENS = 25, 30
 SENTENCES_AT_BATCH_1 = 4  # of the base model, whose sentences are all alike
 ROUNDS, QUICK_ROUNDS = 5, 2
+IN_BATCHES = ("int8", "fp32")
+ONE_BY_ONE = ("int8", "int8-blocks", "fp32", "int4")  # at batch 1
 PEERS = ("ctranslate2", "torch", "optimum")
 FILE = click.Path(path_type=Path, exists=True)
 Pair = tuple[Path, Path] | None
@@ -40,7 +42,8 @@ Pair = tuple[Path, Path] | None
 @click.option("--against", type=click.Choice(PEERS), multiple=True, default=PEERS, show_default=True)
 @click.option("--flores", type=FILE, nargs=2, envvar="FLORES", help="Chinese lines and English references.")
 @click.option("--newstest", type=FILE, nargs=2, envvar="NEWSTEST", help="English lines and German references.")
-@click.option("--lines", default=32, show_default=True, help="How many of them.")
+@click.option("--lines", default=32, show_default=True, help="How many lines of FLORES.")
+@click.option("--newstest-lines", default=64, show_default=True, help="How many of newstest, whose outputs may loop.")
 @click.option("--optimum-python", type=click.Path(path_type=Path), default=models.ROOT / ".venv-optimum/bin/python")
 @click.option("--quick", is_flag=True, help="Only show that it runs.")
 def main(
@@ -49,6 +52,7 @@ def main(
     flores: Pair,
     newstest: Pair,
     lines: int,
+    newstest_lines: int,
     optimum_python: Path,
     quick: bool,
 ) -> None:
@@ -56,7 +60,7 @@ def main(
     measure: dict[str, Callable[[Path, Callable[..., Report]], list[results.Row]]] = {
         "base": lambda folder, bench: base(folder, bench, quick),
         "opus": lambda folder, bench: opus(folder, bench, chinese(flores, lines, quick)),
-        "embedded": lambda folder, bench: embedded(folder, bench, newstest, lines, quick),
+        "embedded": lambda folder, bench: embedded(folder, bench, newstest, newstest_lines, quick),
     }
     for name in works or tuple(measure):
 
@@ -82,11 +86,11 @@ def main(
 
 def base(folder: Path, bench: Callable[..., Report], quick: bool) -> list[results.Row]:
     shape = models.QUICK if quick else models.BASE
-    model = models.base_model(folder, precisions=("int8", "int4"), shape=shape)
+    model = models.base_model(folder, precisions=ONE_BY_ONE, shape=shape)
     rows = []
     for batch_size in (1, 4) if quick else (1, 16, 64):
         texts = models.RandomIds(max(batch_size, SENTENCES_AT_BATCH_1), SOURCE_TOKENS, shape.source_vocabulary)
-        precisions = ("int8", "fp32", "int4") if batch_size == 1 else ("int8", "fp32")
+        precisions = ONE_BY_ONE if batch_size == 1 else IN_BATCHES
         report = bench(model, precisions, texts=texts, batch_sizes=(batch_size,), new_tokens=TARGET_TOKENS)
         rows += results.rows_of(report, "base")
     return rows
@@ -95,16 +99,16 @@ def base(folder: Path, bench: Callable[..., Report], quick: bool) -> list[result
 def opus(folder: Path, bench: Callable[..., Report], texts: Given) -> list[results.Row]:
     model = models.opus_model(folder, precisions=("int8",))
     sentences = len(texts.sources or ())  # type: ignore[attr-defined]
-    report = bench(model, ("int8", "fp32"), texts=texts, batch_sizes=(min(32, sentences),))
+    report = bench(model, IN_BATCHES, texts=texts, batch_sizes=(min(32, sentences),))
     return results.rows_of(report, "opus")
 
 
 def embedded(folder: Path, bench: Callable[..., Report], newstest: Pair, lines: int, quick: bool) -> list[results.Row]:
-    model = models.embedded_model(folder, precisions=("int8", "fp32", "int4"))
+    model = models.embedded_model(folder, precisions=ONE_BY_ONE)
     texts = given(newstest, 4 if quick else lines) if newstest else Texts()
     rows = []
     for batch_size in (1, 4) if quick else (1, 32):
-        precisions = ("int8", "fp32", "int4") if batch_size == 1 else ("int8", "fp32")
+        precisions = ONE_BY_ONE if batch_size == 1 else IN_BATCHES
         rows += results.rows_of(bench(model, precisions, texts=texts, batch_sizes=(batch_size,)), "embedded")
     return rows
 
