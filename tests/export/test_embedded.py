@@ -43,6 +43,11 @@ def test_the_bundle_in_the_package_was_made_from_the_checkpoint() -> None:
     assert verdict.passed, str(verdict)
 
 
+def test_eight_bits_in_blocks_are_as_small_as_without_and_keep_their_limits(exact: Path, tmp_path: Path) -> None:
+    made = quantize_bundle(exact, tmp_path / "small", Wish(precision="int8-blocks"))
+    assert made.size <= 1.08 * made.manifest.parameters
+
+
 def test_four_bits_are_as_small_as_they_should_be_and_keep_their_limits(exact: Path, tmp_path: Path) -> None:
     made = quantize_bundle(exact, tmp_path / "small", Wish(precision="int4"))
     assert made.size <= 0.62 * made.manifest.parameters

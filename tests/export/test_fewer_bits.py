@@ -52,7 +52,8 @@ def logits(bundle: Bundle, texts: list[list[int]], targets: list[list[int]]) -> 
 
 
 @pytest.mark.parametrize(
-    ("precision", "dialect"), [("fp16", "ort"), ("int8", "ort"), ("int8", "portable"), ("int4", "ort")]
+    ("precision", "dialect"),
+    [("fp16", "ort"), ("int8", "ort"), ("int8", "portable"), ("int8-blocks", "ort"), ("int4", "ort")],
 )
 def test_what_a_sentence_becomes_does_not_depend_on_its_batch_mates(made, tmp_path: Path, precision, dialect) -> None:
     """Float rounding that differs with the batch can tip an integer over now and then, so almost all must agree."""
@@ -68,7 +69,7 @@ def test_what_a_sentence_becomes_does_not_depend_on_its_batch_mates(made, tmp_pa
     assert (together.argmax(axis=2) == alone.argmax(axis=2)).mean() > 0.98
 
 
-@pytest.mark.parametrize(("precision", "error"), [("fp16", 0.01), ("int8", 0.15), ("int4", 1.0)])
+@pytest.mark.parametrize(("precision", "error"), [("fp16", 0.01), ("int8", 0.15), ("int8-blocks", 0.15), ("int4", 1.0)])
 def test_fewer_bits_lose_a_little(made, tmp_path: Path, precision: Precision, error: float) -> None:
     """In units of how much the logits vary; the tiny model's random weights are harder to round than trained ones."""
     full = load_bundle(made.bundles["ort"])

@@ -43,7 +43,7 @@ def test_it_makes_the_weights_that_export_makes(made, full: Path, tmp_path: Path
     assert quantized.manifest.quantization == exported.manifest.quantization
 
 
-@pytest.mark.parametrize("precision", ["fp16", "int8", "int4"])
+@pytest.mark.parametrize("precision", ["fp16", "int8", "int8-blocks", "int4"])
 def test_every_precision_translates(full: Path, tmp_path: Path, precision: Wanted) -> None:
     made = quantize_bundle(full, tmp_path / "small", Wish(precision=precision), compare=False)
     assert made.manifest.precision == precision
