@@ -6,18 +6,21 @@ ones, which cost a GPU more. Others that compute on the CPU are not taken by the
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from seq2edge.bundle import Manifest
 from seq2edge.devices import AUTO, CPU, DEVICES, Device, Place
 from seq2edge.errors import BundleError, UsageError
-from seq2edge.probe import Probe, probe
 from seq2edge.providers import is_installed
+
+if TYPE_CHECKING:
+    from seq2edge.probe import Probe
 
 MARGIN = 2.0  # times faster than the CPU
 SLOW_TO_START = ("tensorrt",)  # it compiles for every shape, and here shapes change with every step
 
 
-def settled(place: Place, manifest: Manifest, *, ask: Callable[[Device], Probe] = probe) -> Place:
+def settled(place: Place, manifest: Manifest, *, ask: "Callable[[Device], Probe] | None" = None) -> Place:
     """The place to compute; for ``auto``, the fastest device that works and can run the bundle."""
     if place.device != AUTO:
         return place
@@ -25,7 +28,9 @@ def settled(place: Place, manifest: Manifest, *, ask: Callable[[Device], Probe] 
         raise UsageError("provider options are those of one device: name it with --device instead of auto")
     candidates = [device for device in own_memory() if _can_run(device, manifest)]
     tried = [CPU, *candidates] if candidates else []  # with none, there is nothing to compare the CPU with
-    return replace(place, device=fastest({device: ask(device) for device in tried}).name)
+    from seq2edge.probe import probe  # which only this needs
+
+    return replace(place, device=fastest({device: (ask or probe)(device) for device in tried}).name)
 
 
 def own_memory() -> list[Device]:
@@ -34,7 +39,7 @@ def own_memory() -> list[Device]:
     return [device for device in devices if is_installed(device)]
 
 
-def fastest(probes: Mapping[Device, Probe]) -> Device:
+def fastest(probes: "Mapping[Device, Probe]") -> Device:
     """The CPU, or the fastest device that is faster by a margin."""
     times = {device: found.milliseconds for device, found in probes.items() if found.works}
     known = {device: milliseconds for device, milliseconds in times.items() if milliseconds is not None}

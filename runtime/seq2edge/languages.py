@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from typing import Literal
 
 from seq2edge.errors import UsageError
@@ -84,6 +83,8 @@ def _known(languages: Languages, asked: str, option: str, own: str, *, tagged: b
 
 def _alike(asked: str, codes: Mapping[str, int]) -> str:
     """Those of the same letters, however they are written, and those that look alike."""
+    from difflib import get_close_matches
+
     begin = asked.lower()[:2]
     near = get_close_matches(asked, codes, n=SHOWN, cutoff=0.6)
     near += [code for code in codes if code.lower().startswith(begin) and code not in near]

@@ -7,8 +7,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO, Literal, TextIO
 
-import click
-
 from seq2edge.errors import DataError, UsageError
 from seq2edge.files import replaced_file
 
@@ -54,7 +52,9 @@ def written_lines(path: Path | None) -> Iterator[Callable[[str], None]]:
     if path is None:
         if sys.stdout is None:
             raise DataError("standard output is closed; name a file to write with --output")
-        yield click.echo
+        from click import echo  # which whoever translates in a program of their own does not need
+
+        yield echo
         return
     if path.is_dir():
         raise DataError(f"{path} is a folder; name a file to write")
