@@ -3,7 +3,7 @@
 Each sentence has a slot: a row of the cross states, and K rows of the cache. Which row of the slots belongs to which
 row of the search is told to the graph, which gives the logits in the order of the search. So little has to move: when a
 sentence is dropped, the one in the last slot takes its place; when several beams continue one, the first of them stays
-in its row, and the others are copied to rows that no beam continues.
+in its row, and what is new in it is copied to rows that no beam continues.
 
 Shapes at line ends: B sentences, K rows of each, R = B * K, S source tokens, N states, H heads, L room for tokens,
 P tokens in the cache, T new ones, d numbers a head, V the vocabulary.
@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from seq2edge import names
 from seq2edge.blocks import Blocks
 from seq2edge.buffers import BoundRun
+from seq2edge.cache_slots import Slot
 from seq2edge.first_call import bias_of
 from seq2edge.search import Ids, Scores
 from seq2edge.words import Words
@@ -52,9 +53,11 @@ class BufferedStep:
         states, batch, heads, _, width = cross.shape
         self.cache = np.empty((states, batch, heads, 0, width), np.float32)  # (N, R, H, L, d)
         self.length = 0
-        self.places = np.arange(batch)[:, None]  # (B, K): the row of the cache that each row of the search has
-        self.same_rows = self.places.copy()  # what a search asks for when every row goes on by itself
+        self.slots = [Slot(number, size=1, length=0) for number in range(batch)]  # (B,)
+        self.shape = (batch, 1)  # B and K of the last call
+        self.same_rows = np.arange(batch).tobytes()  # what is asked for when every row goes on by itself
         self.tokens: Ids = np.empty((0, 0, 0), np.int64)
+        self.tokens_by_row: Ids = np.empty((0, 0), np.int64)  # the same memory
         self.positions: Ids = np.empty(0, np.int64)
         self.last = np.empty(0, np.int32)
         self.total = np.empty(1, np.int32)
@@ -69,80 +72,75 @@ class BufferedStep:
         return dict(zip(self.cross_names, self.cross, strict=True))
 
     def __call__(self, tokens: Ids, rows: Ids) -> Scores:  # (B, K, T), (B, K) -> (B, K, V)
-        if not np.array_equal(rows, self.same_rows):
+        if rows.shape != self.shape or rows.tobytes() != self.same_rows:
             self._follow(rows)
-            self.same_rows = np.arange(rows.size).reshape(rows.shape)
         new = tokens.shape[2]
         self._make_room(new)
         if self.bound is None or self.tokens.shape != tokens.shape:
             self.bound = self._bind(tokens.shape)
-        self.tokens.reshape(-1, new)[self.wanted] = tokens.reshape(-1, new)
-        self.positions[:] = range(self.length, self.length + new)
+        self.tokens_by_row[self.wanted] = tokens.reshape(-1, new)
+        self.positions += self.length - self.positions.item(0)
         self.length += new
-        self.last[:], self.total[:] = self.length - 1, self.length
+        self.last.fill(self.length - 1)
+        self.total.fill(self.length)
         self.bound()
         scores: Scores = self.logits.reshape(*rows.shape, -1)
         return scores
 
     def _follow(self, rows: Ids) -> None:  # (B, K)
         """Let every row go on from where the search says, and forget the sentences that it has left out."""
-        before = self.places.shape[1]
-        if len(rows) < len(self.places):
-            kept = rows[:, 0] // before  # (B,)
-            self._drop_others(kept)
-            self.words = self.words and self.words.only(kept)
-            rows = np.arange(len(rows))[:, None] * before + rows % before
-        continued = self.places.ravel()[rows]  # (B, K)
-        if rows.shape[1] == before:
-            self.places = self._with_copies(continued)
-            if self.bound is not None:
-                self.wanted[:] = self.places.ravel()
+        before = len(self.slots[0].rows)
+        if len(rows) < len(self.slots):
+            self._drop_others(rows[:, 0] // before)
+        if rows.shape[1] != before:
+            self._multiply_rows(rows.shape[1])
         else:
-            self._take_rows(continued)
+            self._copy_beams((rows % before).tolist())
+        self.shape, self.same_rows = rows.shape, np.arange(rows.size).tobytes()  # faster to compare than arrays
 
     def _drop_others(self, kept: Ids) -> None:  # (B,)
         """Let the sentences that go on have the first slots."""
-        count, per_sentence = len(kept), self.places.shape[1]
-        self.places = self.places[kept]
-        slots = self.places[:, 0] // per_sentence  # (B,)
-        behind = np.flatnonzero(slots >= count)
-        free = np.setdiff1d(np.arange(count), slots)
-        self.mask[free] = self.mask[slots[behind]]
-        self.cross[:, free] = self.cross[:, slots[behind]]
-        moved = self.places[behind] % per_sentence + free[:, None] * per_sentence
-        self._copy_rows(self.places[behind].ravel(), moved.ravel())
-        self.places[behind] = moved
+        self.words = self.words and self.words.only(kept)
+        self.slots = [self.slots[sentence] for sentence in kept.tolist()]
+        count, taken = len(self.slots), {slot.number for slot in self.slots}
+        free = (number for number in range(count) if number not in taken)
+        for slot in self.slots:
+            if slot.number >= count:
+                self._move(slot, next(free))
         self.mask, self.cross = self.mask[:count], self.cross[:, :count]
-        self.cache, self.bound = self.cache[:, : count * per_sentence], None
+        self.cache, self.bound = self.cache[:, : count * len(self.slots[0].rows)], None
 
-    def _with_copies(self, continued: Ids) -> Ids:  # (B, K) -> (B, K)
+    def _move(self, slot: Slot, number: int) -> None:
+        """Take all that a sentence has to another slot."""
+        size, length = len(slot.rows), self.length
+        self.mask[number] = self.mask[slot.number]
+        self.cross[:, number] = self.cross[:, slot.number]
+        slots = self.cache.reshape(len(self.cache), -1, size, *self.cache.shape[2:])  # (N, B, K, H, L, d)
+        slots[:, number, :, :, :length] = slots[:, slot.number, :, :, :length]
+        slot.number = number
+
+    def _copy_beams(self, parents: list[list[int]]) -> None:  # (B, K)
         """A row for each beam: that of the one it continues, or a copy of it in a row that is free."""
-        alike = continued[:, :, None] == continued[:, None, :]  # (B, K, K)
-        again = alike.argmax(axis=2) < np.arange(continued.shape[1])  # (B, K): another beam was first
-        if not again.any():
-            return continued
-        per_sentence = continued.shape[1]
-        slots = continued[:, 0] // per_sentence  # (B,)
-        taken = np.zeros(continued.shape, dtype=bool)  # by row of the slot
-        taken[np.arange(len(slots))[:, None], continued % per_sentence] = True
-        sentence, row = np.nonzero(~taken)  # as many of each sentence, and in the same order
-        places = continued.copy()
-        places[again] = slots[sentence] * per_sentence + row
-        self._copy_rows(continued[again], places[again])
-        return places
+        cache, length = self.cache, self.length
+        for slot, of_sentence in zip(self.slots, parents, strict=True):
+            for source, target, start in slot.follow(of_sentence, length):
+                cache[:, target, :, start:length] = cache[:, source, :, start:length]
+        if self.bound is not None:
+            self.wanted[:] = self._places
 
-    def _copy_rows(self, source: Ids, target: Ids) -> None:
-        """Rows of the cache to others that are none of them; only what is in it is copied."""
-        for here, there in zip(source.tolist(), target.tolist(), strict=True):
-            self.cache[:, there, :, : self.length] = self.cache[:, here, :, : self.length]
-
-    def _take_rows(self, continued: Ids) -> None:  # (B, K)
-        """A new cache with other rows for each sentence."""
-        states, _, heads, room, width = self.cache.shape
-        cache = self.blocks.take((states, continued.size, heads, room, width), np.float32)
-        cache[:, :, :, : self.length] = self.cache[:, continued.ravel(), :, : self.length]
+    def _multiply_rows(self, count: int) -> None:
+        """A new cache with several rows for each sentence, which all continue the one that it has had."""
+        states, batch, heads, room, width = self.cache.shape
+        cache = self.blocks.take((states, batch * count, heads, room, width), np.float32)
+        slots = cache.reshape(states, batch, count, heads, room, width)
+        slots[:, :, :, :, : self.length] = self.cache[:, :, None, :, : self.length]
         self.cache, self.bound = cache, None
-        self.places = np.arange(continued.size).reshape(continued.shape)
+        self.slots = [Slot(slot.number, size=count, length=self.length) for slot in self.slots]
+
+    @property
+    def _places(self) -> list[int]:  # (R,)
+        """The row of the cache that each row of the search has."""
+        return [place for slot in self.slots for place in slot.places]
 
     def _make_room(self, new: int) -> None:
         states, rows, heads, room, width = self.cache.shape
@@ -154,8 +152,9 @@ class BufferedStep:
 
     def _bind(self, shape: tuple[int, ...]) -> BoundRun:  # (B, K, T)
         self.tokens = np.empty(shape, np.int64)
-        self.positions = np.empty(shape[2], np.int64)
-        self.wanted = self.places.flatten()
+        self.tokens_by_row = self.tokens.reshape(-1, shape[2])
+        self.positions = np.arange(self.length, self.length + shape[2])
+        self.wanted = np.array(self._places)
         self.last = np.empty(self.wanted.size, np.int32)
         if self.wanted.size > len(self.logits):
             self.logits = self.blocks.take((self.wanted.size, self._vocabulary), np.float32)
