@@ -11,13 +11,13 @@ from seq2edge.generation import GenerationOptions
 from seq2edge.search.beams import Beams, Candidates, best_candidates, first_beams
 from seq2edge.search.choose import choice_of
 from seq2edge.search.ends import is_end
-from seq2edge.search.forbidden import check_allowed
+from seq2edge.search.forbidden import check_allowed, one_is_forbidden
 from seq2edge.search.hypothesis import UNREACHED, Hypothesis, Pools, length_normaliser
 from seq2edge.search.probability import as_summing, log_softmax, normaliser
 from seq2edge.search.processors import Processors
 from seq2edge.search.sampling import Noise, noise_for
 from seq2edge.search.step import Flags, Hook, Ids, Scores, Step, SummingStep
-from seq2edge.search.top_k import top_k
+from seq2edge.search.top_k import greatest
 
 
 def beam_search(
@@ -52,13 +52,14 @@ def beam_steps(
     choice = None if noise else choice_of(step, processors)
     beams = first_beams(prefixes, options.num_beams)
     tokens, rows = prefixes[:, None, :], beams.sentences[:, None]  # (B, 1, T), (B, 1): all beams are equal
+    count = _candidate_count(options)
     while len(beams.sentences):
-        chosen = choice.best(tokens, rows, _candidate_count(options), beams.length) if choice else None
+        chosen = choice.best(tokens, rows, count, beams.length) if choice else None
         if chosen is not None:
             best = *chosen, chosen[1]  # (B, 1 or K, C) each
         else:
-            best = _best_tokens(step(tokens, rows), summing, beams, processors, noise, options)  # (B, 1 or K, C) each
-        candidates = best_candidates(beams, *best, count=_candidate_count(options))  # (B, C)
+            best = _best_tokens(step(tokens, rows), summing, beams, processors, noise, count)  # (B, 1 or K, C) each
+        candidates = best_candidates(beams, *best, count=count)  # (B, C)
         _check_possible(candidates, pools)
         ended = _ended(candidates, options)  # (B, C)
         if noise or ended.any():
@@ -67,9 +68,10 @@ def beam_steps(
         else:
             running = candidates.first(options.num_beams)
         done = _done(running, ended, pools, options)  # (B,)
-        _fill(pools, running, done, options)
-        rows = running.rows(tokens.shape[1])[~done]
-        beams = running.only(~done)
+        rows, beams = running.rows(tokens.shape[1]), running  # (B, K)
+        if done.any():
+            _fill(pools, running, done, options)
+            rows, beams = rows[~done], running.only(~done)
         tokens = beams.tokens[:, :, -1:]
         yield beams
 
@@ -85,40 +87,36 @@ def _best_tokens(
     beams: Beams,
     processors: Processors,
     noise: Noise | None,
-    options: GenerationOptions,
-) -> tuple[Ids, Scores, Scores]:
+    count: int,
+) -> tuple[Ids, Scores, Scores]:  # (B, 1 or K, V) -> (B, 1 or K, C) each
     """The best next tokens of each row, their log-probabilities, and what to rank them by."""
-    rows, vocabulary = logits.shape[1:]
-    count = min(_candidate_count(options), vocabulary)
-    flat = logits.reshape(-1, vocabulary)  # (R, V)
-    sentences, so_far = np.repeat(beams.sentences, rows), beams.tokens[:, :rows].reshape(len(flat), -1)  # (R,), (R, T)
+    batch, rows, vocabulary = logits.shape
+    flat, count = logits.reshape(-1, vocabulary), min(count, vocabulary)  # (R, V)
+    shape = (batch, rows, count)
     if processors.only_forbid(beams.length) and not noise:
-        totals = normaliser(flat, summing)  # before anything is forbidden
-        best = _best_logits(processors(sentences, so_far, flat), *totals, count)  # (R, C) each
-    else:
-        scores = processors(sentences, so_far, log_softmax(flat, summing))
-        best = _best_scores(scores, noise(scores, beams.sentences) if noise else scores, count)  # (R, C) each
-    tokens, log_probabilities, ranks = best
-    shape = (len(logits), rows, count)
-    return tokens.reshape(shape), log_probabilities.reshape(shape), ranks.reshape(shape)
+        peak, log_total = normaliser(flat, summing)  # before anything is forbidden
+        tokens, best = greatest(_processed(flat, beams, processors), count)  # (R, C) each
+        log_probabilities = ((best - peak) - log_total).reshape(shape)  # only of the best
+        return tokens.reshape(shape), log_probabilities, log_probabilities
+    scores = _processed(log_softmax(flat, summing), beams, processors)
+    tokens, ranks = greatest(noise(scores, beams.sentences) if noise else scores, count)
+    log_probabilities = np.take_along_axis(scores, tokens, axis=1).reshape(shape)
+    return tokens.reshape(shape), log_probabilities, ranks.reshape(shape) if noise else log_probabilities
 
 
-def _best_scores(scores: Scores, ranks: Scores, count: int) -> tuple[Ids, Scores, Scores]:  # (R, V) -> (R, count) each
-    tokens = top_k(ranks, count)
-    return tokens, np.take_along_axis(scores, tokens, axis=1), np.take_along_axis(ranks, tokens, axis=1)
-
-
-def _best_logits(logits: Scores, peak: Scores, log_total: Scores, count: int) -> tuple[Ids, Scores, Scores]:
-    """The same for logits of which nothing was changed, if some were forbidden: only the best are normalised."""
-    tokens = top_k(logits, count)
-    log_probabilities = (np.take_along_axis(logits, tokens, axis=1) - peak) - log_total
-    return tokens, log_probabilities, log_probabilities
+def _processed(scores: Scores, beams: Beams, processors: Processors) -> Scores:  # (R, V)
+    """The scores after all that applies to sequences of this length."""
+    if not processors.needed(beams.length):
+        return scores
+    rows = len(scores) // len(beams.sentences)  # 1 or K
+    so_far = beams.tokens[:, :rows].reshape(len(scores), -1)  # (R, T)
+    return processors(np.repeat(beams.sentences, rows), so_far, scores)
 
 
 def _check_possible(candidates: Candidates, pools: Pools) -> None:
     """Refuse to make up an output where none has ended and none can go on; one beam alone may come to nothing."""
     best = candidates.scores[:, 0]  # (B,)
-    if np.isneginf(best).any():
+    if one_is_forbidden(best):
         check_allowed(best[[not pools[sentence].hypotheses for sentence in candidates.before.sentences]])
 
 

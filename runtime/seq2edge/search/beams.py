@@ -91,14 +91,18 @@ class Candidates(NamedTuple):
 
 def best_candidates(beams: Beams, tokens: Ids, token_scores: Scores, ranks: Scores, *, count: int) -> Candidates:
     """The best ``count`` continuations of each sentence by one of the tokens, (B, K or 1, C) each, by rank."""
-    rows, places = tokens.shape[1:]
-    ranks = (ranks + beams.scores[:, :, None]).reshape(len(ranks), -1)  # (B, K * C)
-    order = np.argsort(-ranks, axis=1, kind="stable")[:, :count]
-    parents = order // places  # (B, count)
-    sentence, place = np.arange(len(ranks))[:, None], order if rows > 1 else order % places  # in the rows there are
-    added = token_scores.reshape(len(ranks), -1)[sentence, place]  # (B, count)
-    chosen = tokens.reshape(len(ranks), -1)[sentence, place]
-    return Candidates(beams, parents, chosen, added, beams.scores[sentence, parents] + added)
+    batch, rows, places = tokens.shape
+    scores = token_scores + beams.scores[:, :, None]  # (B, K, C)
+    ranked = scores if ranks is token_scores else ranks + beams.scores[:, :, None]
+    order = (-ranked).reshape(batch, -1).argsort(axis=1, kind="stable")[:, :count]
+    sentence, place = np.arange(batch)[:, None], order if rows > 1 else order % places  # in the rows there are
+    return Candidates(
+        before=beams,
+        parents=order // places,
+        tokens=tokens.reshape(batch, -1)[sentence, place],
+        token_scores=token_scores.reshape(batch, -1)[sentence, place],
+        scores=scores.reshape(batch, -1)[sentence, order],
+    )
 
 
 def first_beams(prefixes: Ids, num_beams: int) -> Beams:
