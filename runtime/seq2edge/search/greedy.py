@@ -9,7 +9,7 @@ from seq2edge.search.choose import choice_of
 from seq2edge.search.ends import is_end
 from seq2edge.search.forbidden import check_allowed
 from seq2edge.search.hypothesis import Hypothesis
-from seq2edge.search.probability import as_summing, log_totals, normaliser
+from seq2edge.search.probability import as_summing, log_totals
 from seq2edge.search.processors import Processors
 from seq2edge.search.step import Hook, Ids, Scores, Step, SummingStep
 from seq2edge.search.walk import Made, collect
@@ -66,11 +66,29 @@ def _likeliest(
 ) -> tuple[Ids, Scores]:  # (B, V) -> (B,) each
     """The tokens, and how likely they are for the model itself."""
     each, length = np.arange(len(logits)), sequences.shape[1]
+    chosen: Ids = logits.argmax(axis=1)
+    peak = logits[each, chosen]  # before anything is forbidden
+    log_total = log_totals(logits, peak[:, None], summing)[:, 0]
     if not processors.needed(length):
-        chosen: Ids = logits.argmax(axis=1)
-        return chosen, -log_totals(logits, logits[each, chosen, None], summing)[:, 0]
-    peak, log_total = normaliser(logits, summing)  # before anything is forbidden
-    scores = processors(sentences, sequences, logits if processors.only_forbid(length) else logits.copy())
-    chosen = scores.argmax(axis=1)
-    check_allowed(scores[each, chosen])
-    return chosen, (logits[each, chosen] - peak[:, 0]) - log_total[:, 0]
+        return chosen, -log_total
+    if not processors.only_forbid(length):
+        scores = processors(sentences, sequences, logits.copy())
+        chosen = scores.argmax(axis=1)
+        check_allowed(scores[each, chosen])
+        return chosen, (logits[each, chosen] - peak) - log_total
+    best = _choose_again(chosen, peak, processors(sentences, sequences, logits), each)
+    check_allowed(best)
+    return chosen, (best - peak) - log_total
+
+
+def _choose_again(chosen: Ids, peak: Scores, scores: Scores, each: Ids) -> Scores:  # (B,), (B,), (B, V), (B,) -> (B,)
+    """Where the likeliest token is forbidden now, take the likeliest that is not; elsewhere it still is the likeliest.
+
+    Gives the scores of what is chosen in the end.
+    """
+    best: Scores = scores[each, chosen]
+    forbidden = best < peak
+    if forbidden.any():
+        chosen[forbidden] = scores[forbidden].argmax(axis=1)
+        best = scores[each, chosen]
+    return best

@@ -180,9 +180,15 @@ def no_bad_words(words: Sequence[tuple[int, ...]]) -> Processor:
 
 
 def no_end_before(length: int, eos: Sequence[int]) -> Processor:
-    """Forbid the end tokens until a sequence has this many tokens."""
-    forbid = suppress(eos)
-    return lambda tokens, scores: forbid(tokens, scores) if tokens.shape[1] < length else scores
+    """Forbid the end tokens until a sequence has this many tokens; ids outside the vocabulary are ignored."""
+
+    def process(tokens: Ids, scores: Scores) -> Scores:
+        if tokens.shape[1] < length:
+            for token in eos:  # they are few: faster than all at once
+                scores[:, token : token + 1] = -np.inf
+        return scores
+
+    return process
 
 
 def force_at(length: int, forced: Sequence[int]) -> Processor:
