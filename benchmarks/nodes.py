@@ -23,6 +23,7 @@ from seq2edge import names
 from seq2edge.bundle import load_bundle
 from seq2edge.decoding import decode
 from seq2edge.onnx_engine import OnnxEngine
+from seq2edge.sessions import slow_fusions
 
 SOURCE, TARGET = 25, 30
 PIECES = 300  # of every vocabulary here
@@ -75,7 +76,9 @@ def profiled(path: Path, prefix: Path) -> onnxruntime.InferenceSession:
     options.intra_op_num_threads = options.inter_op_num_threads = 1
     options.enable_mem_pattern = False
     options.enable_profiling, options.profile_file_prefix = True, str(prefix)
-    return onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+    return onnxruntime.InferenceSession(
+        path, options, providers=["CPUExecutionProvider"], disabled_optimizers=slow_fusions()
+    )
 
 
 def shares(path: Path) -> results.Row:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 from seq2edge import names
-from seq2edge.devices import CPU, Place, provider_options
+from seq2edge.devices import CPU, Device, Place, provider_options
 from seq2edge.errors import BundleError, Seq2EdgeError, UsageError
 from seq2edge.mapped_pages import RowsRead, give_back_pages
 from seq2edge.memory_limit import arena
@@ -56,7 +56,9 @@ def open_session(path: Path, *, threads: int, place: Place = HERE) -> "Inference
     providers = add_provider(options, device, provider_options(place, threads))
     try:
         with arena(options):
-            session = runtime.InferenceSession(path, options, providers=providers, enable_fallback=0)
+            session = runtime.InferenceSession(
+                path, options, providers=providers, enable_fallback=0, disabled_optimizers=slow_fusions(device)
+            )
     except Seq2EdgeError:
         raise
     except Exception as error:  # onnxruntime's errors have no common class
@@ -81,6 +83,15 @@ def has_embedded(session: "InferenceSession", tokens: int) -> None:
     """Tell that a graph was given so many tokens: the rows that it has read for them need not stay in memory."""
     if session in _rows_read:
         _rows_read[session].add(tokens)
+
+
+def slow_fusions(device: Device = CPU) -> list[str]:
+    """Optimizers of onnxruntime that make graphs slower there.
+
+    On a CPU, SkipLayerNormalization takes four times as long as the Add and the LayerNormalization that it is made of
+    (``benchmarks/fused_operators.py``), which is 5 to 9 % of a float32 model.
+    """
+    return ["SkipLayerNormFusion"] if device is CPU else []
 
 
 def elsewhere(session: "InferenceSession", place: Place) -> dict[str, Counter[str]] | None:

@@ -17,7 +17,7 @@ BIAS = RANDOM.normal(size=32).astype(np.float32)
 ROWS = (RANDOM.normal(size=(9, 512)) * 10.0 ** RANDOM.uniform(-4, 4, size=(9, 1))).astype(np.float32)
 TABLE = RANDOM.normal(size=(100, 64)).astype(np.float32)
 # What rounding a row to 8 bits does to a product, in units of the largest of its row: a step is 1/40 of a standard
-# deviation, so 0.7 % of a common product and 0.3 % of the largest of 32; the worst of 9 x 32 is some 5 times as far off.
+# deviation, so 0.7 % of a common product and 0.3 % of the largest of 32; the worst of 9 x 32 is some 5 times as much.
 ACTIVATIONS = 0.015
 
 
