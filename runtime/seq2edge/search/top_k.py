@@ -22,32 +22,42 @@ def greatest(scores: Scores, k: int) -> tuple[Ids, Scores]:  # (R, V) -> (R, k) 
     so what lies below it can be dropped unsorted, and with it every group whose peak lies below it. So all scores are
     looked at only once, for the peaks of many small groups.
     """
-    peaks = _peaks(scores, GROUPS * (scores.shape[1] // (GROUPS * MEMBERS)), k) if scores.size > MANY else scores
+    peaks = _peaks(scores, GROUPS * (scores.shape[1] // (GROUPS * MEMBERS)), k)  # (R, G)
     bound = np.sort(_peaks(peaks, GROUPS, k), axis=1)[:, -k, None]  # (R, 1)
-    rows, places = _at_least(bound, peaks, k)  # of peaks
-    if peaks is not scores:
-        rows, places = _members(scores, rows, places, bound, peaks.shape[1])
-    found = scores[rows, places]  # k or a few more for each row
-    order = np.lexsort((places, -found, rows))
+    if scores.size < MANY:
+        found = _at_least(bound, scores, k)  # (n,): counted through all rows
+    else:
+        groups = _at_least(bound, _with_rest(peaks, scores), k)
+        found = _members(groups, peaks.shape[1], scores, bound)
+    values, (rows, places) = scores.take(found), np.divmod(found, scores.shape[1])  # k or a few more for each row
+    order = np.lexsort((-values, rows))  # stable
     first = rows.searchsorted(np.arange(len(scores)))  # where each row starts in that order
-    best = order[first[:, None] + np.arange(k)]  # (R, k)
-    return places[best], found[best]
+    best = order.take(first[:, None] + np.arange(k))  # (R, k)
+    return places.take(best), values.take(best)
 
 
 def _peaks(scores: Scores, groups: int, k: int) -> Scores:  # (R, V) -> (R, G)
-    """The peak of each group of scores, or the scores themselves if they are few; place p is in group p % G."""
+    """The peak of each group of scores, or the scores themselves if they are few.
+
+    Place p is in group p % G; the last places, which are not enough for all groups, are left out.
+    """
     rows, size = scores.shape
     if groups < max(k, 1) or size < 2 * groups:
         return scores
-    whole = size - size % groups
-    peaks: Scores = np.maximum.reduce(scores[:, :whole].reshape(rows, -1, groups), axis=1)
-    if whole < size:
-        np.maximum(peaks[:, : size - whole], scores[:, whole:], out=peaks[:, : size - whole])
+    peaks: Scores = np.maximum.reduce(scores[:, : size - size % groups].reshape(rows, -1, groups), axis=1)
     return peaks
 
 
-def _at_least(bound: Scores, peaks: Scores, k: int) -> tuple[Ids, Ids]:  # (R, 1), (R, G) -> (n,) each
-    """Rows and groups that may hold one of the k greatest.
+def _with_rest(peaks: Scores, scores: Scores) -> Scores:  # (R, G), (R, V)
+    """The peaks after a look at the last places too."""
+    rest = scores.shape[1] % peaks.shape[1]
+    if rest:
+        np.maximum(peaks[:, :rest], scores[:, -rest:], out=peaks[:, :rest])
+    return peaks
+
+
+def _at_least(bound: Scores, peaks: Scores, k: int) -> Ids:  # (R, 1), (R, G) -> (n,)
+    """The groups that may hold one of the k greatest.
 
     Where a row has too few groups of which something is allowed, the first forbidden places are among the greatest.
     """
@@ -55,14 +65,16 @@ def _at_least(bound: Scores, peaks: Scores, k: int) -> tuple[Ids, Ids]:  # (R, 1
     if bound.min() < LOWEST:
         flags = peaks >= np.maximum(bound, LOWEST)
         flags[:, :k] |= bound < LOWEST
-    rows, groups = np.divmod(flags.ravel().nonzero()[0], peaks.shape[1])  # faster than nonzero of two axes
-    return rows, groups
+    return flags.ravel().nonzero()[0]
 
 
-def _members(scores: Scores, rows: Ids, groups: Ids, bound: Scores, count: int) -> tuple[Ids, Ids]:
-    """Rows and places of what is not below the bound in some of ``count`` groups."""
+def _members(groups: Ids, count: int, scores: Scores, bound: Scores) -> Ids:  # (n,) -> (m,)
+    """What is not below the bound in these of ``count`` groups a row, in order."""
     size = scores.shape[1]
-    places = groups[:, None] + np.arange(0, size, count)  # (n, M)
-    found = scores.take(places + (rows * size)[:, None], mode="clip")  # the last place may lie behind the row
-    flags = (found >= bound[rows]) & (places < size)
-    return np.repeat(rows, flags.sum(axis=1)), places[flags]
+    rows, first = np.divmod(groups, count)
+    places = first[:, None] + np.arange(0, size, count)  # (n, M)
+    members = places + (rows * size)[:, None]
+    values = scores.take(members, mode="clip")  # the last place may lie behind the row
+    found: Ids = members[(values >= bound[rows]) & (places < size)]
+    found.sort()
+    return found
