@@ -96,7 +96,8 @@ class BufferedStep:
             self._multiply_rows(rows.shape[1])
         else:
             self._copy_beams((rows % before).tolist())
-        self.shape, self.same_rows = rows.shape, np.arange(rows.size).tobytes()  # faster to compare than arrays
+        if rows.shape != self.shape:
+            self.shape, self.same_rows = rows.shape, np.arange(rows.size).tobytes()  # faster to compare than arrays
 
     def _drop_others(self, kept: Ids) -> None:  # (B,)
         """Let the sentences that go on have the first slots."""

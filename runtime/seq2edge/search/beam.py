@@ -110,7 +110,7 @@ def _processed(scores: Scores, beams: Beams, processors: Processors) -> Scores: 
         return scores
     rows = len(scores) // len(beams.sentences)  # 1 or K
     so_far = beams.tokens[:, :rows].reshape(len(scores), -1)  # (R, T)
-    return processors(np.repeat(beams.sentences, rows), so_far, scores)
+    return processors(beams.sentences.repeat(rows), so_far, scores)
 
 
 def _check_possible(candidates: Candidates, pools: Pools) -> None:

@@ -18,7 +18,7 @@ class Beams(NamedTuple):
     tokens: Ids  # (B, K, T)
     token_scores: Scores  # (B, K, T - P)
     scores: Scores  # (B, K)
-    parents: Ids  # (B, K): which of the beams before each one continues
+    continued: Ids  # (B, K): which of the beams before each one continues, counted through all sentences
 
     @property
     def length(self) -> int:
@@ -34,11 +34,12 @@ class Beams(NamedTuple):
         if kept.all():
             return self
         tokens, token_scores = self.tokens[kept], self.token_scores[kept]
-        return Beams(self.sentences[kept], tokens, token_scores, self.scores[kept], self.parents[kept])
+        return Beams(self.sentences[kept], tokens, token_scores, self.scores[kept], self.continued[kept])
 
     def rows(self, rows_before: int) -> Ids:  # (B, K)
-        """The row of the last call that each beam continues, where that call had so many rows for each sentence."""
-        return np.arange(len(self.parents))[:, None] * rows_before + self.parents % rows_before
+        """The row of the last call that each beam continues, where a sentence had so many rows: one a beam, or one."""
+        beams = self.continued.shape[1]
+        return self.continued if rows_before == beams else self.continued // beams
 
     def hypothesis(self, row: int, beam: int, score: float, eos: tuple[int, ...]) -> Hypothesis:
         tokens = self.tokens[row, beam, self.length - self.made :].tolist()
@@ -73,13 +74,14 @@ class Candidates(NamedTuple):
         return self._beams(self.parents[some], self.tokens[some], self.token_scores[some], scores)
 
     def _beams(self, parents: Ids, tokens: Ids, token_scores: Scores, scores: Scores) -> Beams:  # (B, K) each
-        continued = np.arange(len(parents))[:, None], parents
+        before = self.before
+        continued = np.arange(len(parents))[:, None] * before.scores.shape[1] + parents  # (B, K)
         return Beams(
-            self.before.sentences,
-            _append(self.before.tokens[continued], tokens),
-            _append(self.before.token_scores[continued], token_scores),
+            before.sentences,
+            _append(before.tokens, continued, tokens),
+            _append(before.token_scores, continued, token_scores),
             scores,
-            parents,
+            continued,
         )
 
     def hypothesis(self, row: int, place: int, score: float, eos: tuple[int, ...]) -> Hypothesis:
@@ -96,11 +98,12 @@ def best_candidates(beams: Beams, tokens: Ids, token_scores: Scores, ranks: Scor
     ranked = scores if ranks is token_scores else ranks + beams.scores[:, :, None]
     order = (-ranked).reshape(batch, -1).argsort(axis=1, kind="stable")[:, :count]
     sentence, place = np.arange(batch)[:, None], order if rows > 1 else order % places  # in the rows there are
+    found = sentence * (rows * places) + place  # (B, count): counted through all sentences
     return Candidates(
         before=beams,
         parents=order // places,
-        tokens=tokens.reshape(batch, -1)[sentence, place],
-        token_scores=token_scores.reshape(batch, -1)[sentence, place],
+        tokens=tokens.take(found),
+        token_scores=token_scores.take(found),
         scores=scores.reshape(batch, -1)[sentence, order],
     )
 
@@ -115,12 +118,15 @@ def first_beams(prefixes: Ids, num_beams: int) -> Beams:
         tokens=np.repeat(prefixes[:, None, :], num_beams, axis=1),
         token_scores=np.zeros((*shape, 0), dtype=np.float32),
         scores=scores,
-        parents=np.zeros(shape, dtype=np.int64),
+        continued=np.zeros(shape, dtype=np.int64),
     )
 
 
-def _append(rows: NDArray[T], last: NDArray[T]) -> NDArray[T]:  # (B, K, T), (B, K)
-    return np.concatenate([rows, last[:, :, None]], axis=2)
+def _append(rows: NDArray[T], continued: Ids, last: NDArray[T]) -> NDArray[T]:  # (B, K, T), (B, K), (B, K)
+    """Rows that continue others by one."""
+    batch, beams, length = rows.shape
+    before = rows.reshape(batch * beams, length).take(continued, axis=0)
+    return np.concatenate([before, last[:, :, None]], axis=2)
 
 
 def _hypothesis(tokens: list[int], token_scores: list[float], score: float, eos: tuple[int, ...]) -> Hypothesis:
