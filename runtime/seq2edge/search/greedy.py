@@ -40,7 +40,8 @@ def greedy_steps(
     processors, summing = Processors(options, prefixes.shape[1], hook, numbers), as_summing(step)
     choice = choice_of(step, processors)
     sentences = np.arange(len(prefixes), dtype=np.int64)  # (B,): those that go on
-    rows, tokens, sequences = sentences, prefixes, prefixes  # (B,), (B, T), (B, length)
+    each = rows = sentences  # (B,): 0, 1, ..., and what each of them continues
+    tokens = sequences = prefixes  # (B, T), (B, length)
     for length in range(prefixes.shape[1], options.longest(prefixes.shape[1])):
         best = choice.best(tokens[:, None], rows[:, None], 1, length) if choice else None
         if best is not None:
@@ -48,24 +49,25 @@ def greedy_steps(
             check_allowed(log_probabilities)
         else:
             logits = step(tokens[:, None], rows[:, None])[:, 0]  # (B, V)
-            chosen, log_probabilities = _likeliest(logits, sentences, sequences, processors, summing)  # (B,) each
+            chosen, log_probabilities = _likeliest(logits, each, sentences, sequences, processors, summing)
         ended = is_end(chosen, options.eos_ids)
         yield Made(sentences, chosen, log_probabilities, ended)
         tokens = chosen[:, None]
         sequences = np.concatenate([sequences, tokens], axis=1) if processors else sequences
-        rows = np.arange(len(sentences))
+        rows = each
         if ended.any():
             rows = np.flatnonzero(~ended)
+            each = np.arange(len(rows))
             sentences, tokens, sequences = sentences[rows], tokens[rows], sequences[rows]
         if not len(rows):
             break
 
 
 def _likeliest(
-    logits: Scores, sentences: Ids, sequences: Ids, processors: Processors, summing: SummingStep | None
+    logits: Scores, each: Ids, sentences: Ids, sequences: Ids, processors: Processors, summing: SummingStep | None
 ) -> tuple[Ids, Scores]:  # (B, V) -> (B,) each
     """The tokens, and how likely they are for the model itself."""
-    each, length = np.arange(len(logits)), sequences.shape[1]
+    length = sequences.shape[1]
     chosen: Ids = logits.argmax(axis=1)
     peak = logits[each, chosen]  # before anything is forbidden
     log_total = log_totals(logits, peak[:, None], summing)[:, 0]

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from seq2edge.errors import UsageError
+from seq2edge.errors import NotANumberError, UsageError
 from seq2edge.search import prefix_block, search
 from seq2edge.search.greedy import greedy_steps
 
@@ -148,3 +148,20 @@ def test_a_decoder_that_gives_no_numbers_is_an_error(decoder, options) -> None:
     for beams in (1, 2):
         with pytest.raises(FloatingPointError, match="not numbers"):
             search(decoder(lambda sentence, tokens: np.full(9, np.nan)), [[0]], options(num_beams=beams))
+
+
+def test_only_sentences_whose_likeliest_token_is_forbidden_choose_another(decoder, options) -> None:
+    logits = [[0, 1, 5, 3, 3, 2], [0, 1, 3, 5, 4, 5], [0, 1, 2, 2, 4, 5]]
+    found = search(decoder(lambda sentence, tokens: logits[sentence]), [[0]] * 3, options(min_new_tokens=8))
+    assert [one.tokens for [one] in found] == [[3] * 8, [3] * 8, [5] * 8]
+    expected = [logit - np.log(np.exp(row).sum()) for logit, row in zip([3, 5, 5], logits, strict=True)]
+    assert [one.token_scores[0] for [one] in found] == pytest.approx(expected, abs=1e-6)
+
+
+@pytest.mark.parametrize("beams", [1, 3])
+@pytest.mark.parametrize("forbidding", [{}, {"min_new_tokens": 8}, {"repetition_penalty": 2.0}])
+@pytest.mark.parametrize(("wrong", "what"), [(np.nan, "NaN"), (np.inf, "infinity")])
+def test_scores_that_are_no_numbers_are_refused(decoder, options, beams, forbidding, wrong, what) -> None:
+    step = decoder(lambda sentence, tokens: [0, 1, 2, wrong if sentence == 1 and len(tokens) == 3 else 3, 4, 5])
+    with pytest.raises(NotANumberError, match=what):
+        search(step, [[0]] * 3, options(num_beams=beams, **forbidding))
