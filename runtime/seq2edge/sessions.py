@@ -9,7 +9,7 @@ from weakref import WeakKeyDictionary
 from seq2edge import names
 from seq2edge.devices import CPU, Device, Place, provider_options
 from seq2edge.errors import BundleError, Seq2EdgeError, UsageError
-from seq2edge.mapped_pages import RowsRead, give_back_pages
+from seq2edge.mapped_pages import RowsRead, divide_mappings, give_back_pages
 from seq2edge.memory_limit import arena
 from seq2edge.providers import add_provider, load_onnxruntime, why_not
 
@@ -75,6 +75,7 @@ def open_session(path: Path, *, threads: int, place: Place = HERE) -> "Inference
     weights = path.with_name(names.WEIGHTS)
     if weights.exists():  # else the graph is a small one of our own
         give_back_pages(weights, libraries=True)  # what loading has read is packed, or not needed again
+        divide_mappings(weights)
         _rows_read[session] = RowsRead(weights)
     return session
 

@@ -11,7 +11,7 @@ import pytest
 
 from seq2edge import mapped_pages
 from seq2edge.bundle import EMBEDDED
-from seq2edge.mapped_pages import ROWS, RowsRead, give_back_pages
+from seq2edge.mapped_pages import ROWS, STRETCH, RowsRead, divide_mappings, give_back_pages
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="other systems have no list of mappings")
 SIZE = 2**20
@@ -80,6 +80,19 @@ def test_rows_of_a_large_file_are_given_back_from_time_to_time(file: Path, monke
         assert kilobytes_in_memory(file) == SIZE // 1024
         rows.add(1)
         assert kilobytes_in_memory(file) == 0
+
+
+def test_a_large_file_is_mapped_in_stretches_that_have_the_same_content(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(mapped_pages, "LARGE", SIZE)
+    with mapped(file) as content:
+        content[5:8] = b"new"
+        divide_mappings(file)
+        stretches = Path("/proc/self/maps").read_text().count(str(file))
+        assert 1 < stretches <= SIZE // STRETCH
+        assert content[5:8] == b"new"
+        assert content[8:] == file.read_bytes()[8:]
 
 
 def test_rows_of_small_files_are_left_alone(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
