@@ -13,7 +13,7 @@ from seq2edge import names
 from seq2edge.blocks import Blocks
 from seq2edge.errors import BundleError
 from seq2edge.search import Ids, Scores
-from seq2edge.sessions import has_embedded, run
+from seq2edge.sessions import run
 
 if TYPE_CHECKING:
     from onnxruntime import InferenceSession
@@ -46,7 +46,6 @@ def encode_together(
             states[number, part, :, :longest] = given[one.name]
         states[:, part, :, longest:] = 0  # whatever has been there must not be infinite
         del given  # else it is kept while the next part is encoded
-    has_embedded(encoder, int(lengths.sum()))
     return np.arange(lengths.max()) < lengths[:, None], states
 
 

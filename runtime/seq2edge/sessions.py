@@ -1,15 +1,13 @@
 """onnxruntime sessions of a bundle; needs onnxruntime when one is opened."""
 
-import sys
 from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from weakref import WeakKeyDictionary
 
 from seq2edge import names
 from seq2edge.devices import CPU, Device, Place, provider_options
 from seq2edge.errors import BundleError, Seq2EdgeError, UsageError
-from seq2edge.mapped_pages import RowsRead, divide_mappings, give_back_pages
+from seq2edge.mapped_pages import give_back_pages
 from seq2edge.memory_limit import arena
 from seq2edge.providers import add_provider, load_onnxruntime, why_not
 
@@ -23,8 +21,6 @@ COUNTING = {
     *("Shape", "Size", "Squeeze", "Unsqueeze", "Concat", "Slice", "Gather", "Range", "Reshape", "Cast"),
     *("Add", "Sub", "Mul", "LessOrEqual"),
 }
-
-_rows_read: "WeakKeyDictionary[InferenceSession, RowsRead]" = WeakKeyDictionary()
 
 
 def run(session: "InferenceSession", feed: dict[str, Any], wanted: list[str] | None = None) -> list[Any]:
@@ -46,10 +42,7 @@ def run_bound(session: "InferenceSession", binding: "IOBinding", options: "RunOp
 
 def open_session(path: Path, *, threads: int, place: Place = HERE) -> "InferenceSession":
     """Load a graph for a device; that another one would run it is an error."""
-    first = "onnxruntime" not in sys.modules
     runtime, device = load_onnxruntime(), place.kind
-    if first:
-        give_back_pages(libraries=True)  # importing reads code that is not needed again
     options = _options(threads)
     if device is not CPU:
         options.add_session_config_entry("session.record_ep_graph_assignment_info", "1")
@@ -72,18 +65,8 @@ def open_session(path: Path, *, threads: int, place: Place = HERE) -> "Inference
         raise UsageError(f"the device {device.name!r} cannot be used here: {why_not(device)}")
     if place.strict:
         _check_strict(session, path, place)
-    weights = path.with_name(names.WEIGHTS)
-    if weights.exists():  # else the graph is a small one of our own
-        give_back_pages(weights, libraries=True)  # what loading has read is packed, or not needed again
-        divide_mappings(weights)
-        _rows_read[session] = RowsRead(weights)
+    give_back_pages(path.with_name(names.WEIGHTS))
     return session
-
-
-def has_embedded(session: "InferenceSession", tokens: int) -> None:
-    """Tell that a graph was given so many tokens: the rows that it has read for them need not stay in memory."""
-    if session in _rows_read:
-        _rows_read[session].add(tokens)
 
 
 def slow_fusions(device: Device = CPU) -> list[str]:
