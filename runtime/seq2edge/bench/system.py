@@ -9,11 +9,8 @@ from typing import NamedTuple, Protocol
 from seq2edge import names
 from seq2edge.bench.memory import peak_memory
 from seq2edge.bench.work import NO_LIMIT, Sources
-from seq2edge.bundle import load_bundle
-from seq2edge.decoding import decode
 from seq2edge.devices import Place
 from seq2edge.generation import GenerationOptions
-from seq2edge.onnx_engine import OnnxEngine
 
 OURS = "seq2edge"
 PEERS = ("torch", "ctranslate2", "optimum")
@@ -63,14 +60,22 @@ def open_system(plan: SystemPlan) -> System:
 
 
 class BundleSystem:
-    """A bundle in onnxruntime, with the search of the runtime."""
+    """A bundle in onnxruntime, with the search of the runtime.
+
+    What it needs is imported here: the memory of a peer's process is measured without.
+    """
 
     def __init__(self, plan: SystemPlan) -> None:
+        from seq2edge.bundle import load_bundle
+        from seq2edge.onnx_engine import OnnxEngine
+
         bundle = load_bundle(Path(plan.path))
         shortlist = names.SHORTLIST in bundle.manifest.files  # as translating would use it
         self.engine = OnnxEngine(bundle, threads=plan.threads, place=plan.place, shortlist=shortlist)
 
     def translate(self, sources: Sources, options: GenerationOptions) -> Answer:
+        from seq2edge.decoding import decode
+
         started = time.perf_counter()
         most_rows = self.engine.most_rows  # a batch of more is divided, as the translator does
         found = decode(self.engine, sources, options, batch_tokens=NO_LIMIT, most_rows=most_rows)

@@ -5,13 +5,15 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import cycle, islice
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from seq2edge.batching import group
 from seq2edge.bench.sentences import SENTENCES
 from seq2edge.errors import DataError, UsageError
 from seq2edge.generation import GenerationOptions
-from seq2edge.tokenizer import Tokenizer
+
+if TYPE_CHECKING:
+    from seq2edge.tokenizer import Tokenizer
 
 Sources = list[list[int]]
 NO_LIMIT = 2**62  # tokens of a batch: here its size alone counts
@@ -44,7 +46,7 @@ class Given(Protocol):
     @property
     def references(self) -> list[str] | None: ...
 
-    def work(self, tokenizer: Tokenizer, *, longest: int, largest_batch: int) -> Work: ...
+    def work(self, tokenizer: "Tokenizer", *, longest: int, largest_batch: int) -> Work: ...
 
 
 @dataclass(frozen=True)
@@ -62,7 +64,7 @@ class Texts:
                 f"there are {len(self.sources)} sentences and {len(self.references)} references, but must be as many"
             )
 
-    def work(self, tokenizer: Tokenizer, *, longest: int, largest_batch: int) -> Work:
+    def work(self, tokenizer: "Tokenizer", *, longest: int, largest_batch: int) -> Work:
         """The sentences as a model reads them, without those that say nothing; all have to fit the model."""
         if self.sources is None:
             count = max(len(SENTENCES), largest_batch)
