@@ -1,17 +1,20 @@
-"""Where the time of a step goes: each operator's share of the encoder and of the decoder, by onnxruntime's profile.
+"""Where the time goes: each operator's share of the graphs, and what a step takes in the decoder and between its calls.
 
-    python benchmarks/nodes.py [--quick]        rows go to benchmarks/results/nodes.jsonl
+    python benchmarks/nodes.py [--quick]        rows go to benchmarks/results/nodes.jsonl and steps.jsonl
 
-Greedy search with forced lengths on random ids, one thread, in int8. Of each node the lower quartile over all its runs
-counts, as what else the machine does makes the others longer; noting a node takes about a microsecond, so that graphs
-of small nodes look slower than they are.
+Forced lengths on random ids, one thread. Nodes are those of a greedy search by onnxruntime's profile: of each the lower
+quartile over all its runs counts, as what else the machine does makes the others longer; noting a node takes about a
+microsecond, so that graphs of small nodes look slower than they are. Steps are measured without that, as the best of
+some rounds.
 """
 
 import json
+import time
 from collections import Counter, defaultdict
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any, cast
 
 import click
 import numpy as np
@@ -20,53 +23,87 @@ import onnxruntime
 import models
 import results
 from seq2edge import names
-from seq2edge.bundle import load_bundle
+from seq2edge.bundle import Bundle, load_bundle
 from seq2edge.decoding import decode
+from seq2edge.generation import GenerationOptions
 from seq2edge.onnx_engine import OnnxEngine
 from seq2edge.sessions import slow_fusions
 
 SOURCE, TARGET = 25, 30
 PIECES = 300  # of every vocabulary here
-REPEATS = 3
+REPEATS, ROUNDS = 3, 7
 SHOWN = 8  # operators of a graph; the others are one row
+BEAMS = (1, 4)
+WANTED = {
+    "base": (("int8", 1), ("int8-blocks", 1), ("int8", 64), ("fp32", 64)),
+    "opus": (("int8", 32),),
+    "embedded": (("int8", 1), ("int8-blocks", 1), ("int8", 32)),
+}
+
+
+@dataclass(frozen=True)
+class Case:
+    """A bundle that decodes batches of one size."""
+
+    work: str
+    bundle: Bundle
+    batch_size: int
+
+    @property
+    def columns(self) -> results.Row:
+        return {"work": self.work, "precision": self.bundle.manifest.precision, "batch_size": self.batch_size}
+
+    def options(self, num_beams: int) -> GenerationOptions:
+        own = replace(self.bundle.manifest.generation, num_beams=num_beams, num_return_sequences=1)
+        return replace(own, min_new_tokens=TARGET, max_new_tokens=TARGET)
+
+    def translate(self, engine: OnnxEngine, num_beams: int) -> None:
+        ids = np.random.default_rng(0).integers(models.FIRST_PIECE, PIECES, (self.batch_size, SOURCE - 1)).tolist()
+        sources = [[*row, self.bundle.manifest.tokens.eos] for row in ids]
+        decode(engine, sources, self.options(num_beams), batch_tokens=10**9, most_rows=engine.most_rows)
 
 
 @click.command()
 @click.option("--quick", is_flag=True, help="Only show that it runs.")
 def main(quick: bool) -> None:
-    """Profile the base and the embedded model."""
-    rows: list[results.Row] = []
+    """Profile the models."""
+    nodes: list[results.Row] = []
+    steps: list[results.Row] = []
     with TemporaryDirectory() as temporary:
-        base = models.base_model(
-            Path(temporary), precisions=("int8",), shape=models.QUICK if quick else models.BASE
-        ).bundles["int8"]
-        (embedded,) = models.embedded_model(Path(temporary) / "embedded", precisions=("int8",)).chosen("int8")
-        for work, bundle in (("base", base), ("embedded", embedded)):
-            for batch_size in (1, 4) if quick else (1, 64):
-                rows += profile(work, bundle, batch_size)
-    for row in rows:
-        took = f"{row['milliseconds']:.3f} ms, {row['nodes']} nodes"
-        print(f"{row['work']}, batch {row['batch_size']}, {row['graph']}: {took}")
-        print("   ", ", ".join(f"{name} {share:.0%}" for name, share in row["shares"].items()))
-    results.write("nodes", rows, quick=quick)
+        for case in cases(Path(temporary), quick):
+            nodes += profile(case)
+            steps += [step(case, beams, 1 if quick else ROUNDS) for beams in BEAMS]
+            for row in [*nodes[-2:], *steps[-2:]]:
+                print(row)
+    results.write("nodes", nodes, quick=quick)
+    results.write("steps", steps, quick=quick)
 
 
-def profile(work: str, folder: Path, batch_size: int) -> list[results.Row]:
+def cases(folder: Path, quick: bool) -> list[Case]:
+    shape = models.QUICK if quick else models.BASE
+    made = {
+        "base": models.base_model(folder / "base", precisions=("int8", "int8-blocks"), shape=shape),
+        "opus": models.opus_model(folder / "opus", precisions=("int8",)),
+        "embedded": models.embedded_model(folder / "embedded", precisions=("int8", "int8-blocks")),
+    }
+    return [
+        Case(work, load_bundle(made[work].bundles[precision]), min(size, 4) if quick else size)
+        for work, wanted in WANTED.items()
+        for precision, size in wanted
+    ]
+
+
+def profile(case: Case) -> list[results.Row]:
     """A row for each graph."""
-    bundle = load_bundle(folder)
-    generation = bundle.manifest.generation
-    ids = np.random.default_rng(0).integers(models.FIRST_PIECE, PIECES, (batch_size, SOURCE - 1)).tolist()
-    sources = [[*row, bundle.manifest.tokens.eos] for row in ids]
-    options = replace(generation, num_beams=1, num_return_sequences=1, min_new_tokens=TARGET, max_new_tokens=TARGET)
-    engine = OnnxEngine(bundle, threads=1)
+    engine = OnnxEngine(case.bundle, threads=1)
     with TemporaryDirectory() as temporary:
-        engine.encoder = profiled(folder / names.ENCODER, Path(temporary) / "encoder")
-        engine.decoder = profiled(folder / names.DECODER, Path(temporary) / "decoder")
+        engine.encoder = profiled(case.bundle.folder / names.ENCODER, Path(temporary) / "encoder")
+        engine.decoder = profiled(case.bundle.folder / names.DECODER, Path(temporary) / "decoder")
         for _ in range(REPEATS):
-            decode(engine, sources, options, batch_size=batch_size, batch_tokens=10**9)
+            case.translate(engine, 1)
         sessions = {"encoder": engine.encoder, "decoder": engine.decoder}
         return [
-            {"work": work, "batch_size": batch_size, "graph": name, **shares(Path(session.end_profiling()))}
+            {**case.columns, "graph": name, **shares(Path(session.end_profiling()))}
             for name, session in sessions.items()
         ]
 
@@ -101,6 +138,46 @@ def shares(path: Path) -> results.Row:
         "nodes": len(runs),
         "shares": {name: round(time / total, 3) for name, time in (*most, ("others", rest))},
     }
+
+
+class TimedSession:
+    """A session that knows how long it has run."""
+
+    def __init__(self, session: onnxruntime.InferenceSession) -> None:
+        self.session, self.seconds, self.calls = session, 0.0, 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.session, name)
+
+    def run(self, *arguments: Any) -> Any:
+        return self._timed(self.session.run, arguments)
+
+    def run_with_iobinding(self, *arguments: Any) -> Any:
+        return self._timed(self.session.run_with_iobinding, arguments)
+
+    def _timed(self, call: Any, arguments: tuple[Any, ...]) -> Any:
+        started = time.perf_counter()
+        found = call(*arguments)
+        self.seconds, self.calls = self.seconds + time.perf_counter() - started, self.calls + 1
+        return found
+
+
+def step(case: Case, num_beams: int, rounds: int) -> results.Row:
+    """Milliseconds of a step in the decoder and between its calls, which is numpy and Python, in the best round."""
+    engine = OnnxEngine(case.bundle, threads=1)
+    found = []
+    for _ in range(rounds + 1):
+        encoder, decoder = engine.encoder, engine.decoder
+        timed = TimedSession(encoder), TimedSession(decoder)
+        engine.encoder, engine.decoder = cast(Any, timed)
+        started = time.perf_counter()
+        case.translate(engine, num_beams)
+        seconds = time.perf_counter() - started
+        engine.encoder, engine.decoder = encoder, decoder
+        inside = timed[0].seconds + timed[1].seconds
+        found.append((seconds, timed[1].seconds / timed[1].calls, (seconds - inside) / timed[1].calls))
+    _, decoding, between = min(found)
+    return {**case.columns, "num_beams": num_beams, "decoder": 1e3 * decoding, "between": 1e3 * between}
 
 
 if __name__ == "__main__":

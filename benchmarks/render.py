@@ -271,10 +271,11 @@ def system_name(row: Row) -> str:
 
 
 def nodes(folder: Path) -> str:
-    head = ["model", "batch", "graph", "nodes", "ms a run", "share of each operator"]
+    head = ["model", "precision", "batch", "graph", "nodes", "ms a run", "share of each operator"]
     body = [
         [
             WORKS[row["work"]],
+            row["precision"],
             str(row["batch_size"]),
             row["graph"],
             str(row["nodes"]),
@@ -282,6 +283,23 @@ def nodes(folder: Path) -> str:
             ", ".join(f"{name} {share:.0%}" for name, share in row["shares"].items()),
         ]
         for row in read("nodes", folder)
+    ]
+    return table(head, body) if body else ""
+
+
+def steps(folder: Path) -> str:
+    head = ["model", "precision", "batch", "search", "decoder, ms", "between its calls, ms", "share"]
+    body = [
+        [
+            WORKS[row["work"]],
+            row["precision"],
+            str(row["batch_size"]),
+            search_name(row["num_beams"]),
+            f"{row['decoder']:.3f}",
+            f"{row['between']:.3f}",
+            f"{row['between'] / (row['decoder'] + row['between']):.0%}",
+        ]
+        for row in read("steps", folder)
     ]
     return table(head, body) if body else ""
 
@@ -355,6 +373,7 @@ BLOCKS: dict[str, Callable[[Path], str]] = {
     "limits": limits,
     "goals": goals,
     "nodes": nodes,
+    "steps": steps,
     "fused-operators": fused_operators,
     "shortlist-gain": shortlist_gain,
     "shortlist-loss": shortlist_loss,

@@ -89,11 +89,17 @@ def search_options(
 ) -> GenerationOptions:
     """The search that every system does: a bundle's own, with so many beams and one answer.
 
-    ``new_tokens`` is the exact length of every output. A last token that is forced when an output is cut is left out,
-    as not every peer can do it.
+    ``new_tokens`` is the exact length of every output. A sentence is done when as many outputs as it has beams have
+    ended, the one rule that all systems have. A last token that is forced when an output is cut is left out, as not
+    every peer can do it.
     """
     options = replace(
-        defaults, num_beams=num_beams, num_return_sequences=1, do_sample=False, forced_eos_token_id=None
+        defaults,
+        num_beams=num_beams,
+        num_return_sequences=1,
+        early_stopping=True,
+        do_sample=False,
+        forced_eos_token_id=None,
     ).within(1 + longest, prefix_length=1)
     if new_tokens is None:
         return options
