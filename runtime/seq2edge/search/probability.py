@@ -35,7 +35,7 @@ def normaliser(logits: Scores, summing: SummingStep | None = None) -> tuple[Scor
 
 def log_totals(logits: Scores, peak: Scores, summing: SummingStep | None = None) -> Scores:  # (R, V), (R, 1) -> (R, 1)
     """The second of them, where the greatest logits are known."""
-    if not np.maximum.reduce(peak, axis=None) < np.inf:  # NaN if any is
+    if not np.maximum.reduce(peak, axis=None, initial=-np.inf) < np.inf:  # NaN if any is
         what = "NaN" if np.isnan(peak).any() else "infinity"
         raise NotANumberError(f"the decoder gave scores that are not numbers ({what}): try a higher precision")
     return _log_totals(logits, peak) if summing is None else summing.log_totals[:, None]
