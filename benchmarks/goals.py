@@ -94,7 +94,7 @@ def goal_rows(folder: Path) -> list[list[str]]:
 
 
 def _memory_rows(folder: Path) -> list[list[str]]:
-    """Every bundle beside CTranslate2 in the same precision, at its worst."""
+    """Every bundle beside CTranslate2 in the nearest precision, at its worst."""
     found: dict[tuple[str, str], list[float]] = {}
     rows = [row for row in read("memory", folder) if row["what"] == "translating"]
     peaks = {
@@ -103,7 +103,7 @@ def _memory_rows(folder: Path) -> list[list[str]]:
         if row["kind"] == "ctranslate2"
     }
     for row in rows:
-        theirs = peaks.get((row["work"], row["precision"], *row["setting"].values()))
+        theirs = peaks.get((row["work"], PEER_PRECISION[row["precision"]], *row["setting"].values()))
         if row["kind"] == "seq2edge" and theirs and row["peak_bytes"]:
             found.setdefault((row["work"], row["precision"]), []).append(row["peak_bytes"] / theirs)
     return [

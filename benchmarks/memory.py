@@ -32,6 +32,7 @@ translator = [Translator(folder, threads=1) for folder in sys.argv[2:]]
 print(peak_memory())
 """
 SOURCE, TARGET = 25, 30
+PRECISIONS = ("int8", "int8-blocks", "fp32", "int4")
 PEERS = ("ctranslate2", "torch", "optimum")
 PYTHON = models.ROOT / ".venv-optimum/bin/python"
 
@@ -52,8 +53,8 @@ def main(bundles: tuple[Path, ...], against: tuple[str, ...], optimum_python: Pa
         folder = Path(temporary)
         shape = models.QUICK if quick else models.BASE
         for name, model in {
-            "embedded": models.embedded_model(folder / "embedded", precisions=("int8", "fp32", "int4")),
-            "base": models.base_model(folder / "base", precisions=("int8", "int4"), shape=shape),
+            "embedded": models.embedded_model(folder / "embedded", precisions=PRECISIONS),
+            "base": models.base_model(folder / "base", precisions=PRECISIONS, shape=shape),
         }.items():
             rows += [loading(name, path) for path in model.bundles.values()]
             peers = Peers(names=against, checkpoint=model.checkpoint, optimum_python=optimum_python)
@@ -87,7 +88,7 @@ def translating(work: str, model: models.Model, peers: Peers, vocabulary: int, q
     rows = []
     for batch_size in (1, 2) if quick else (1, 32):
         wanted = Wanted(
-            bundles=model.chosen("int8", "fp32"),
+            bundles=model.chosen(*PRECISIONS),
             batch_sizes=(batch_size,),
             num_beams=(1, 4),
             rounds=1,  # the time is another question

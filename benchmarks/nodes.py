@@ -1,4 +1,4 @@
-"""Where the time goes: each operator's share of the graphs, and what a step takes in the decoder and between its calls.
+"""Where the time goes: each operator's share of the graphs, and what a step takes in the decoder and outside graphs.
 
     python benchmarks/nodes.py [--quick]        rows go to benchmarks/results/nodes.jsonl and steps.jsonl
 
@@ -73,10 +73,13 @@ def main(quick: bool) -> None:
         for case in cases(Path(temporary), quick):
             nodes += profile(case)
             steps += [step(case, beams, 1 if quick else ROUNDS) for beams in BEAMS]
-            for row in [*nodes[-2:], *steps[-2:]]:
-                print(row)
+            print(*map(described, nodes[-2:]), *map(described, steps[-2:]), sep="\n", flush=True)
     results.write("nodes", nodes, quick=quick)
     results.write("steps", steps, quick=quick)
+
+
+def described(row: results.Row) -> str:
+    return ", ".join(f"{name} {value:.3f}" if isinstance(value, float) else f"{value}" for name, value in row.items())
 
 
 def cases(folder: Path, quick: bool) -> list[Case]:
@@ -163,7 +166,7 @@ class TimedSession:
 
 
 def step(case: Case, num_beams: int, rounds: int) -> results.Row:
-    """Milliseconds of a step in the decoder and between its calls, which is numpy and Python, in the best round."""
+    """Milliseconds of a step in the decoder and outside of both graphs (numpy and Python), in the best round."""
     engine = OnnxEngine(case.bundle, threads=1)
     found = []
     for _ in range(rounds + 1):
@@ -176,8 +179,8 @@ def step(case: Case, num_beams: int, rounds: int) -> results.Row:
         engine.encoder, engine.decoder = encoder, decoder
         inside = timed[0].seconds + timed[1].seconds
         found.append((seconds, timed[1].seconds / timed[1].calls, (seconds - inside) / timed[1].calls))
-    _, decoding, between = min(found)
-    return {**case.columns, "num_beams": num_beams, "decoder": 1e3 * decoding, "between": 1e3 * between}
+    _, decoding, outside = min(found)
+    return {**case.columns, "num_beams": num_beams, "decoder": 1e3 * decoding, "outside": 1e3 * outside}
 
 
 if __name__ == "__main__":

@@ -288,7 +288,7 @@ def nodes(folder: Path) -> str:
 
 
 def steps(folder: Path) -> str:
-    head = ["model", "precision", "batch", "search", "decoder, ms", "between its calls, ms", "share"]
+    head = ["model", "precision", "batch", "search", "decoder, ms", "outside the graphs, ms", "share"]
     body = [
         [
             WORKS[row["work"]],
@@ -296,8 +296,8 @@ def steps(folder: Path) -> str:
             str(row["batch_size"]),
             search_name(row["num_beams"]),
             f"{row['decoder']:.3f}",
-            f"{row['between']:.3f}",
-            f"{row['between'] / (row['decoder'] + row['between']):.0%}",
+            f"{row['outside']:.3f}",
+            f"{row['outside'] / (row['decoder'] + row['outside']):.0%}",
         ]
         for row in read("steps", folder)
     ]

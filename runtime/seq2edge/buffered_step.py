@@ -55,7 +55,9 @@ class BufferedStep:
         self.length = 0
         self.slots = [Slot(number, size=1, length=0) for number in range(batch)]  # (B,)
         self.shape = (batch, 1)  # B and K of the last call
-        self.same_rows = np.arange(batch).tobytes()  # what is asked for when every row goes on by itself
+        self.same_rows = np.arange(
+            batch, dtype=np.int64
+        ).tobytes()  # what is asked for when every row goes on by itself
         self.tokens: Ids = np.empty((0, 0, 0), np.int64)
         self.tokens_by_row: Ids = np.empty((0, 0), np.int64)  # the same memory
         self.positions: Ids = np.empty(0, np.int64)
@@ -97,7 +99,10 @@ class BufferedStep:
         else:
             self._copy_beams((rows % before).tolist())
         if rows.shape != self.shape:
-            self.shape, self.same_rows = rows.shape, np.arange(rows.size).tobytes()  # faster to compare than arrays
+            self.shape, self.same_rows = (
+                rows.shape,
+                np.arange(rows.size, dtype=np.int64).tobytes(),
+            )  # faster to compare than arrays
 
     def _drop_others(self, kept: Ids) -> None:  # (B,)
         """Let the sentences that go on have the first slots."""
@@ -154,8 +159,8 @@ class BufferedStep:
     def _bind(self, shape: tuple[int, ...]) -> BoundRun:  # (B, K, T)
         self.tokens = np.empty(shape, np.int64)
         self.tokens_by_row = self.tokens.reshape(-1, shape[2])
-        self.positions = np.arange(self.length, self.length + shape[2])
-        self.wanted = np.array(self._places)
+        self.positions = np.arange(self.length, self.length + shape[2], dtype=np.int64)
+        self.wanted = np.array(self._places, dtype=np.int64)
         self.last = np.empty(self.wanted.size, np.int32)
         if self.wanted.size > len(self.logits):
             self.logits = self.blocks.take((self.wanted.size, self._vocabulary), np.float32)

@@ -72,8 +72,8 @@ def open_session(path: Path, *, threads: int, place: Place = HERE) -> "Inference
 def slow_fusions(device: Device = CPU) -> list[str]:
     """Optimizers of onnxruntime that make graphs slower there.
 
-    On a CPU, SkipLayerNormalization takes four times as long as the Add and the LayerNormalization that it is made of
-    (``benchmarks/fused_operators.py``), which is 5 to 9 % of a float32 model.
+    On a CPU, SkipLayerNormalization takes up to six times as long as the Add and the LayerNormalization that it is made
+    of (``benchmarks/fused_operators.py``). Without it, the base model in float32 was 5 to 9 % faster.
     """
     return ["SkipLayerNormFusion"] if device is CPU else []
 

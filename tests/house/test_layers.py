@@ -85,3 +85,9 @@ def test_translating_loads_nothing_that_only_some_need() -> None:
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
     rare = {"asyncio", "click", "difflib", "importlib.metadata", "numpy.random", "subprocess", "tokenizers"}
     assert not rare & set(loaded)
+
+
+def test_the_memory_of_a_peer_is_measured_without_our_engine() -> None:
+    code = "import sys, seq2edge.bench.alone, seq2edge_export.peers.ctranslate2; print(*sys.modules)"
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    assert not {"onnxruntime", "sentencepiece", "seq2edge.onnx_engine", "seq2edge.tokenizer", "torch"} & set(loaded)

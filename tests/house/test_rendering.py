@@ -47,7 +47,7 @@ def results(tmp_path: Path) -> Path:
             {"work": "cross-attention", "rows": rows, "way": "plain", "microseconds": 10.2 * rows} for rows in (1, 16)
         ],
         "steps": [
-            {"work": "base", "precision": "int8", "batch_size": 1, "num_beams": 4, "decoder": 3.0, "between": 1.0}
+            {"work": "base", "precision": "int8", "batch_size": 1, "num_beams": 4, "decoder": 3.0, "outside": 1.0}
         ],
         "cold_start": [{"work": "seq2edge translate", "best": 0.5, "median": 0.6, "worst": 0.7}],
         "limits": [

@@ -6,7 +6,7 @@ from seq2edge.bundle import EMBEDDED, load_bundle
 from seq2edge.decoding import decode
 from seq2edge.onnx_engine import OnnxEngine
 
-SOURCES = [[5 + 3 * row, 40 + row, 900 + row, 3] for row in range(10)]
+SOURCES = [[5 + 3 * row, 40 + row, 900 + row, *[60 + row] * (row % 4), 3] for row in range(10)]  # of several lengths
 
 
 def test_sentences_that_end_with_their_first_token_leave_the_others_as_they_are() -> None:

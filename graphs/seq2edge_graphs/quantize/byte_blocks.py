@@ -1,4 +1,4 @@
-"""Compute with 8-bit weights in long blocks, which is the fastest for a single row; needs numpy and onnx-ir.
+"""Compute with 8-bit weights in long blocks, which is faster than without for a single row; needs numpy and onnx-ir.
 
 One operator (``in_blocks.py``) rounds a row, multiplies and scales, where rounding a whole row (``int8.py``) takes five
 nodes before the product and the product itself was made for many rows. From some 16 rows on it is the slower one, and

@@ -7,8 +7,8 @@ A plan is a dictionary from the name of a part to its precision. The same name i
 one plan serves all graphs of a bundle. Gram matrices make 4 bits better, see ``blocks.py``; it works without them.
 
 What a precision does not fit gets another one that does: a matrix whose channels no block divides is kept in 8 bits
-without blocks, and so is a table, unless it consists of waves, which are computed. What the encoder multiplies is never
-in blocks of bytes, which are for few rows.
+without blocks, and so is a table, unless it consists of waves, which are computed. ``plan_precision`` leaves what the
+encoder multiplies without blocks of bytes, which are for few rows.
 """
 
 from collections.abc import Collection, Mapping, Sequence

@@ -67,18 +67,18 @@ class BundleSystem:
 
     def __init__(self, plan: SystemPlan) -> None:
         from seq2edge.bundle import load_bundle
+        from seq2edge.decoding import decode
         from seq2edge.onnx_engine import OnnxEngine
 
         bundle = load_bundle(Path(plan.path))
         shortlist = names.SHORTLIST in bundle.manifest.files  # as translating would use it
+        self.decode = decode
         self.engine = OnnxEngine(bundle, threads=plan.threads, place=plan.place, shortlist=shortlist)
 
     def translate(self, sources: Sources, options: GenerationOptions) -> Answer:
-        from seq2edge.decoding import decode
-
         started = time.perf_counter()
         most_rows = self.engine.most_rows  # a batch of more is divided, as the translator does
-        found = decode(self.engine, sources, options, batch_tokens=NO_LIMIT, most_rows=most_rows)
+        found = self.decode(self.engine, sources, options, batch_tokens=NO_LIMIT, most_rows=most_rows)
         return Answer([best.tokens for best, *_ in found], time.perf_counter() - started)
 
     def peak_memory(self) -> int | None:

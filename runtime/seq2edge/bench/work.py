@@ -90,8 +90,8 @@ def search_options(
     """The search that every system does: a bundle's own, with so many beams and one answer.
 
     ``new_tokens`` is the exact length of every output. A sentence is done when as many outputs as it has beams have
-    ended, the one rule that all systems have. A last token that is forced when an output is cut is left out, as not
-    every peer can do it.
+    ended, the one rule that all systems have (but CTranslate2 without a length penalty, which stops sooner). A last
+    token that is forced when an output is cut is left out, as not every peer can do it.
     """
     options = replace(
         defaults,

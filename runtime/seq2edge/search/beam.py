@@ -17,7 +17,7 @@ from seq2edge.search.probability import as_summing, log_softmax, normaliser
 from seq2edge.search.processors import Processors
 from seq2edge.search.sampling import Noise, noise_for
 from seq2edge.search.step import Flags, Hook, Ids, Scores, Step, SummingStep
-from seq2edge.search.top_k import greatest
+from seq2edge.search.top_k import top_k
 
 
 def beam_search(
@@ -95,11 +95,11 @@ def _best_tokens(
     shape = (batch, rows, count)
     if processors.only_forbid(beams.length) and not noise:
         peak, log_total = normaliser(flat, summing)  # before anything is forbidden
-        tokens, best = greatest(_processed(flat, beams, processors), count)  # (R, C) each
+        tokens, best = top_k(_processed(flat, beams, processors), count)  # (R, C) each
         log_probabilities = ((best - peak) - log_total).reshape(shape)  # only of the best
         return tokens.reshape(shape), log_probabilities, log_probabilities
     scores = _processed(log_softmax(flat, summing), beams, processors)
-    tokens, ranks = greatest(noise(scores, beams.sentences) if noise else scores, count)
+    tokens, ranks = top_k(noise(scores, beams.sentences) if noise else scores, count)
     log_probabilities = np.take_along_axis(scores, tokens, axis=1).reshape(shape)
     return tokens.reshape(shape), log_probabilities, ranks.reshape(shape) if noise else log_probabilities
 

@@ -31,8 +31,6 @@ class Beams(NamedTuple):
 
     def only(self, kept: Flags) -> "Beams":  # (B,)
         """Some of the sentences."""
-        if kept.all():
-            return self
         tokens, token_scores = self.tokens[kept], self.token_scores[kept]
         return Beams(self.sentences[kept], tokens, token_scores, self.scores[kept], self.continued[kept])
 
@@ -118,7 +116,7 @@ def first_beams(prefixes: Ids, num_beams: int) -> Beams:
         tokens=np.repeat(prefixes[:, None, :], num_beams, axis=1),
         token_scores=np.zeros((*shape, 0), dtype=np.float32),
         scores=scores,
-        continued=np.zeros(shape, dtype=np.int64),
+        continued=np.arange(len(prefixes) * num_beams, dtype=np.int64).reshape(shape),  # each itself
     )
 
 

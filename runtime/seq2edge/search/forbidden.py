@@ -7,6 +7,7 @@ from seq2edge.search.step import Scores
 
 
 def one_is_forbidden(scores: Scores) -> bool:
+    """Whether one of some scores, which must be numbers, is that of a forbidden token."""
     return bool(np.minimum.reduce(scores, axis=None, initial=np.inf) == -np.inf)
 
 

@@ -227,8 +227,8 @@ def keep_top_k(k: int) -> Processor:
     """Forbid what is less likely than the k-th likeliest token; its equals stay."""
 
     def process(tokens: Ids, scores: Scores) -> Scores:
-        last = top_k(scores, min(k, scores.shape[1]))[:, -1:]  # (R, 1)
-        scores[scores < np.take_along_axis(scores, last, axis=1)] = -np.inf
+        _, kept = top_k(scores, min(k, scores.shape[1]))  # (R, k)
+        scores[scores < kept[:, -1:]] = -np.inf
         return scores
 
     return process

@@ -10,17 +10,12 @@ MANY = 1 << 16  # numbers; to look at fewer of them again is faster than to look
 LOWEST = np.finfo(np.float32).min
 
 
-def top_k(scores: Scores, k: int) -> Ids:  # (R, V) -> (R, k)
-    """The places of the k greatest scores of each row, greatest first."""
-    return greatest(scores, k)[0]
-
-
-def greatest(scores: Scores, k: int) -> tuple[Ids, Scores]:  # (R, V) -> (R, k) each
-    """The same places, and the scores there.
+def top_k(scores: Scores, k: int) -> tuple[Ids, Scores]:  # (R, V) -> (R, k) each
+    """The places of the k greatest scores of each row, greatest first, and the scores there.
 
     Split a row into groups in any way: the k-th greatest of the groups' peaks is not above the k-th greatest score,
-    so what lies below it can be dropped unsorted, and with it every group whose peak lies below it. So all scores are
-    looked at only once, for the peaks of many small groups.
+    so what lies below it can be dropped unsorted, and with it every group whose peak lies below it. So of many scores
+    all are looked at only once, for the peaks of small groups. The scores must be numbers.
     """
     peaks = _peaks(scores, GROUPS * (scores.shape[1] // (GROUPS * MEMBERS)), k)  # (R, G)
     bound = np.sort(_peaks(peaks, GROUPS, k), axis=1)[:, -k, None]  # (R, 1)
@@ -37,7 +32,7 @@ def greatest(scores: Scores, k: int) -> tuple[Ids, Scores]:  # (R, V) -> (R, k) 
 
 
 def _peaks(scores: Scores, groups: int, k: int) -> Scores:  # (R, V) -> (R, G)
-    """The peak of each group of scores, or the scores themselves if they are few.
+    """The peak of each group of scores, or the scores themselves if they are too few for groups.
 
     Place p is in group p % G; the last places, which are not enough for all groups, are left out.
     """

@@ -57,6 +57,7 @@ def test_batches_hold_every_sentence_once_longest_first() -> None:
 def test_the_search_is_the_bundles_own_with_other_beams() -> None:
     found = search_options(OPTIONS, num_beams=1, longest=64)
     assert (found.num_beams, found.longest(1), found.shortest(1), found.forced_eos_token_id) == (1, 65, 0, None)
+    assert found.early_stopping is True  # as CTranslate2 does, which has no other rule
 
 
 def test_forced_lengths_are_exact_and_must_fit() -> None:

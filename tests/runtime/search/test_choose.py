@@ -30,7 +30,7 @@ class Choosing:
         self.chose += 1
         logits = self.decoder(tokens, rows)
         scores = log_softmax(logits.reshape(-1, self.vocabulary))
-        chosen = top_k(logits.reshape(-1, self.vocabulary), count)
+        chosen, _ = top_k(logits.reshape(-1, self.vocabulary), count)
         shape = (*rows.shape, count)
         return chosen.reshape(shape), np.take_along_axis(scores, chosen, axis=1).reshape(shape)
 
