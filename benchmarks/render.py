@@ -162,22 +162,28 @@ def speed_picture(folder: Path) -> str:
 
 
 def speed(folder: Path) -> str:
-    """How many times as fast as CTranslate2, for each work, precision and search."""
+    """How many times as fast as CTranslate2, for each work and precision, all searches in one cell."""
     rows = [row for row in read("versus_peers", folder) if "ctranslate2" in row["beside"]]
     if not rows:
         return ""
     batches = sorted({row["setting"]["batch_size"] for row in rows})
-    found: dict[tuple[str, str, int], dict[int, str]] = {}
+    searches = sorted({row["setting"]["num_beams"] for row in rows})
+    found: dict[tuple[str, str], dict[tuple[int, int], str]] = {}
     for row in rows:
-        setting, beside = row["setting"], row["beside"]["ctranslate2"]
-        key = row["work"], row["precision"], setting["num_beams"]
-        found.setdefault(key, {})[setting["batch_size"]] = f"{beside['ratio']['best']:.2f}x"
-    head = ["model", "precision", "search", *(f"batch {size}" for size in batches)]
+        setting, ratio = row["setting"], row["beside"]["ctranslate2"]["ratio"]["best"]
+        key = row["work"], row["precision"]
+        found.setdefault(key, {})[setting["batch_size"], setting["num_beams"]] = f"{ratio:.2f}x"
+    head = ["model", "precision", *(f"batch {size}" for size in batches)]
     body = [
-        [WORKS[work], precision, search_name(beams), *(cells.get(size, "") for size in batches)]
-        for (work, precision, beams), cells in found.items()
+        [WORKS[work], precision, *(_of_searches(cells, size, searches) for size in batches)]
+        for (work, precision), cells in found.items()
     ]
     return table(head, body)
+
+
+def _of_searches(cells: dict[tuple[int, int], str], size: int, searches: list[int]) -> str:
+    ratios = [cells.get((size, beams), "") for beams in searches]
+    return " / ".join(ratios) if any(ratios) else ""
 
 
 def growth(folder: Path) -> str:

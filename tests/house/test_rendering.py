@@ -68,7 +68,7 @@ def results(tmp_path: Path) -> Path:
             "versus-base",
             "| beam 4 | 2 | **seq2edge int8** | 25.0 | 51.0 | 58.0 | 59.6 | 10.0 | 480 | 43.49 | 1.30x (1.25",
         ),
-        ("speed", "| base model | int8 | beam 4 | 1.30x |"),
+        ("speed", "| base model | int8 | 1.30x |"),
         ("growth", "| base | 10 | 100.0 | 130.0 | 1.30x (1.25 to 2.00) |"),
         ("memory", "| base model | **seq2edge int8** | 90 |"),
         ("steps", "| base model | int8 | 1 | beam 4 | 3.000 | 1.000 | 25% |"),
