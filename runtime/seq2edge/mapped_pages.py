@@ -27,7 +27,7 @@ UNCHANGED = bytes(flags for flags in range(256) if flags & OF_FILE or not flags 
 def give_back_pages(file: Path) -> None:
     """Forget what was read of a file, where its mapping holds nothing else."""
     with suppress(OSError, AttributeError), PAGES.open("rb", buffering=0) as pages:  # no such list or C function
-        advise = ctypes.CDLL(None).madvise
+        advise = ctypes.pythonapi.madvise  # the C library of the process, which is open already
         for start, end in _mappings(str(file.resolve())):
             if _is_unchanged(pages, start, end):
                 advise(ctypes.c_void_p(start), ctypes.c_size_t(end - start), DONT_NEED)
