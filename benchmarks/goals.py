@@ -47,7 +47,7 @@ class Goal:
         return float(ours["tokens_per_second"]) / float(theirs)
 
 
-def _table(precision: str, num_beams: int | None, floors: dict[int, float]) -> list[Goal]:
+def _table(precision: str, num_beams: int, floors: dict[int, float]) -> list[Goal]:
     return [
         Goal(floor, work="base", precision=precision, num_beams=num_beams, batch_size=size)
         for size, floor in floors.items()

@@ -1,6 +1,6 @@
 """Compute with 8-bit weights in long blocks, which is faster than without for a single row; needs numpy and onnx-ir.
 
-One operator (``in_blocks.py``) rounds a row, multiplies and scales, where rounding a whole row (``int8.py``) takes five
+One operator (``in_blocks.py``) rounds a row, multiplies and scales, where rounding a whole row (``int8.py``) takes four
 nodes before the product and the product itself was made for many rows. From some 16 rows on it is the slower one, and
 the encoder has that many in every call, so its products are left to ``int8.py``.
 """
