@@ -32,19 +32,12 @@ class Embedding(nn.Module):
 
     def forward(self, ids: Tensor, places: Tensor) -> Tensor:
         """The vectors of ids (B, T) at these places (T,), or (B, T) where those of the rows differ."""
-        return self._added(ids, places, None if self.positions is None else self.positions[places])
-
-    def at(self, ids: Tensor, place: Tensor) -> Tensor:
-        """The vectors of ids (B, K) that are all at one place (1,)."""
-        # Not by indexing: CUDA's operator for that copies numbers from the host, where a replay would find others.
-        return self._added(ids, place, None if self.positions is None else self.positions.index_select(0, place))
-
-    def _added(self, ids: Tensor, places: Tensor, positions: Tensor | None) -> Tensor:
+        positions = None if self.positions is None else self.positions[places]  # (T, D) or (B, T, D)
         states = self.tokens(ids) * self.scale  # (B, T, D)
         if self.zero_start:
             states = states * (places > 0)[..., None]
         if positions is not None:
-            states = states + positions  # (T, D) or (B, T, D)
+            states = states + positions
         return self.dropout(self.norm(states))
 
 

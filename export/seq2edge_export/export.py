@@ -9,13 +9,13 @@ from pathlib import Path
 
 from seq2edge import __version__, bundle, names
 from seq2edge.bundle import Bundle, Dialect, FileEntry, Manifest, load_bundle, vet_graphs
-from seq2edge.errors import ParityError, UsageError
+from seq2edge.errors import ParityError
 from seq2edge.files import new_folder
 from seq2edge_export.families import load_checkpoint
 from seq2edge_export.graph_modules import GraphModules
 from seq2edge_export.original import Original
 from seq2edge_export.resting import resting
-from seq2edge_export.trace import OPSET, decoder_parts, trace_decoder, trace_encoder, trace_fixed_decoder
+from seq2edge_export.trace import OPSET, decoder_parts, trace_decoder, trace_encoder
 from seq2edge_export.verify.verify import verify
 from seq2edge_graphs.manifest import describe_files, write_manifest
 from seq2edge_graphs.quantize.bundle import in_place
@@ -36,7 +36,6 @@ def export_bundle(
     wish: Wish = FP32,
     dialect: Dialect = "ort",
     family: str = "auto",
-    fixed_shapes: bool = False,
     compare: bool = True,
     force: bool = False,
     say: Callable[[str], None] = lambda _: None,
@@ -52,7 +51,6 @@ def export_bundle(
         target,
         wish=wish,
         dialect=dialect,
-        fixed_shapes=fixed_shapes,
         compare=compare,
         force=force,
         sole_owner=True,
@@ -67,7 +65,6 @@ def write_bundle(
     *,
     wish: Wish = FP32,
     dialect: Dialect,
-    fixed_shapes: bool = False,
     compare: bool,
     force: bool,
     sole_owner: bool = False,
@@ -77,11 +74,8 @@ def write_bundle(
     """The same for a model in memory; its weights go to a file in the end if nobody else has a hold of it."""
     check_target(target, force=force)
     original.check()
-    modules = original.graphs.traced or original.graphs
-    if fixed_shapes:
-        _check_fixed(modules, dialect)
     with new_folder(target) as folder:
-        _write_graphs(modules, folder, dialect, say, fixed_shapes=fixed_shapes)
+        _write_graphs(original.graphs.traced or original.graphs, folder, dialect, say)
         for name, file in original.tokenizer_files.items():
             shutil.copyfile(file, folder / name)
         made = Bundle(folder, _manifest(original, dialect, describe_files(folder)))
@@ -102,25 +96,13 @@ def _proven(unfinished: Bundle, original: Original, wish: Wish, rest: Callable[[
     return replace(unfinished.manifest, parity=verdict.parity)
 
 
-def _check_fixed(modules: GraphModules, dialect: Dialect) -> None:
-    if dialect != "portable":
-        raise UsageError("--fixed-shapes is for devices that capture graphs: export with --dialect portable")
-    if modules.fixed is None:
-        raise UsageError("--fixed-shapes needs a decoder that knows each token by its place in the cache alone")
-
-
-def _write_graphs(
-    modules: GraphModules, folder: Path, dialect: Dialect, say: Callable[[str], None], *, fixed_shapes: bool
-) -> None:
+def _write_graphs(modules: GraphModules, folder: Path, dialect: Dialect, say: Callable[[str], None]) -> None:
     say("tracing the encoder")
     encoder = trace_encoder(modules, dialect)
     say("tracing the decoder")
     decoder = trace_decoder(modules, dialect)
     parts = {name: part_giving(decoder, outputs) for name, outputs in decoder_parts(modules, dialect).items()}
     graphs = {names.ENCODER: encoder, **parts}
-    if fixed_shapes:
-        say("tracing the decoder of fixed shapes")
-        graphs[names.FIXED_DECODER] = trace_fixed_decoder(modules)
     for model in graphs.values():
         strip(model)
     save_sharing_weights({folder / name: model for name, model in graphs.items()}, folder / names.WEIGHTS)

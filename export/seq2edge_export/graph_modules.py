@@ -10,7 +10,6 @@ from seq2edge import names
 from seq2edge.architecture import Architecture
 from seq2edge_export.fold import folded
 from seq2edge_export.layers import Buffer, KeysValues
-from seq2edge_export.look_back import Writing
 from seq2edge_export.model import Decoded, Transformer
 
 Axes = tuple[str | int, ...]  # a name where the size changes from call to call
@@ -47,10 +46,6 @@ class GraphModules:
     ``source_bias`` (B, 1, Q, S), the same for every query. Behind the logits it gives what the search wants to know of
     all of them, the logarithm of how often their exponentials hold the largest (W,).
 
-    The fixed one takes one token for each row (B, K), the ``place`` (1,) that it is written to in a cache with room,
-    and all ``places`` (L,) that there are; its logits are (R, V). It is traced besides the decoder where somebody wants
-    to capture its calls.
-
     ``traced`` is the same model with less to compute, of which the graphs are made; left out, it is this one.
     """
 
@@ -60,7 +55,6 @@ class GraphModules:
     past: tuple[State, ...]
     watched: nn.Module | None = None  # None: a module of its own kind, which shows no attention
     buffered: nn.Module | None = None  # None: its cache only grows
-    fixed: nn.Module | None = None  # None: it counts distances, or its cache is no place for each token
     traced: "GraphModules | None" = None
 
     def outputs(self, *, buffered: bool) -> dict[str, list[str]]:
@@ -145,24 +139,6 @@ class BufferedTransformerDecoder(Part):
         return [logits, _log_totals(logits), *decoded.present, *watched]
 
 
-class FixedTransformerDecoder(Part):
-    """The same for one token and a cache that has room, in standard operators: no shape ever changes."""
-
-    def forward(
-        self,
-        target: Tensor,
-        rows: Tensor,
-        place: Tensor,
-        places: Tensor,
-        source_mask: Tensor,
-        cross: list[Tensor],
-        past: list[Tensor],
-    ) -> list[Tensor]:
-        writing = Writing(place, places)
-        decoded = self.model.decode_at(target, _paired(cross), source_mask, _selected(past, rows), writing)
-        return [self.model.output(decoded.states[:, -1]), *decoded.present]  # (R, V)
-
-
 def _selected(past: list[Tensor], rows: Tensor) -> list[Tensor]:
     """The rows of a cache that go on, of B sentences with K rows each."""
     chosen = rows.flatten()  # (R,)
@@ -195,18 +171,12 @@ def _graphs(model: Transformer) -> GraphModules:
         _past_of(shape),
         WatchedTransformerDecoder(model),
         BufferedTransformerDecoder(model) if _fits_buffers(shape) else None,
-        FixedTransformerDecoder(model) if _has_places(shape) else None,
     )
 
 
 def _fits_buffers(shape: Architecture) -> bool:
     """Whether onnxruntime's operator can do it: it has no bias for distances, and wants heads of eights."""
-    return _has_places(shape) and shape.head_width % 8 == 0
-
-
-def _has_places(shape: Architecture) -> bool:
-    """Whether a token is known by its place in the cache alone."""
-    return shape.decoder_cell == "attention" and shape.positions != "relative"
+    return shape.decoder_cell == "attention" and shape.positions != "relative" and shape.head_width % 8 == 0
 
 
 def _past_of(shape: Architecture) -> tuple[State, ...]:

@@ -1,6 +1,6 @@
 """How new tokens look at those before them, one way for each form of the cache; needs torch.
 
-Shapes at line ends are as in ``model.py``, and L is how many tokens a cache has room for.
+Shapes at line ends are as in ``model.py``.
 """
 
 from dataclasses import dataclass
@@ -35,21 +35,6 @@ class Buffering:
         return update, [*present]
 
 
-@dataclass(frozen=True)
-class Writing:
-    """The same with a buffer of which one place is written, in standard operators: no shape changes, nothing moves."""
-
-    place: Tensor  # (1,): of the new token
-    places: Tensor  # (L,): all that there are
-
-    def __call__(self, layer: DecoderLayer, states: Tensor, past: list[Tensor]) -> tuple[Tensor, list[Tensor]]:
-        assert layer.attention is not None
-        here, seen = (self.places == self.place)[:, None], self.places <= self.place  # (L, 1), (L,)
-        new = layer.attention.keys_values(states)  # (R, H, 1, d)
-        present = KeysValues(*(torch.where(here, own, before) for own, before in zip(new, past, strict=True)))
-        return layer.attention(states, present, Visible(seen[None])), [*present]
-
-
 class Recurring:
     """The same with a cell that has read all tokens before."""
 
@@ -59,7 +44,7 @@ class Recurring:
         return update, [cell]
 
 
-LookBack = Appending | Buffering | Writing | Recurring
+LookBack = Appending | Buffering | Recurring
 
 
 def causal_mask(*, past: int, new: int, device: torch.device) -> Tensor:

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from seq2edge.architecture import Architecture
 from seq2edge_export.embedding import Embedding, RelativeBias
 from seq2edge_export.layers import Buffer, DecoderLayer, EncoderLayer, KeysValues, Visible, norm_of
-from seq2edge_export.look_back import Appending, Buffering, LookBack, Recurring, Writing, causal_mask
+from seq2edge_export.look_back import Appending, Buffering, LookBack, Recurring, causal_mask
 
 
 class Decoded(NamedTuple):
@@ -82,34 +82,16 @@ class Transformer(nn.Module):
             places, visible = buffer.positions, buffer.visible
         states = self.target_embedding(target, places)  # (R, T, D)
         look_back = self._look_back(target, before) if buffer is None else Buffering(buffer)
-        decoded = self._through_layers(states, pasts, look_back, source, visible, watch)
-        if isinstance(before, Tensor):
-            decoded.present.append(before[:, 0] + target.shape[1])
-        return decoded
-
-    def decode_at(
-        self, target: Tensor, source: list[KeysValues], source_mask: Tensor, past: list[Tensor], writing: Writing
-    ) -> Decoded:
-        """Continue each row with one token (B, K), which is written into a cache that has room (R, H, L, d)."""
-        states = self.target_embedding.at(target, writing.place).flatten(0, 1)[:, None]  # (R, 1, D)
-        pasts, _ = self._unpacked(past)
-        return self._through_layers(states, pasts, writing, source, Visible(spread(source_mask)), None)
-
-    def _through_layers(
-        self,
-        states: Tensor,
-        pasts: list[list[Tensor]],
-        look_back: LookBack,
-        source: list[KeysValues],
-        visible: Visible,
-        watch: list[Tensor] | None,
-    ) -> Decoded:
         present: list[Tensor] = []
         for layer, layer_past, layer_source in zip(self.decoder, pasts, source, strict=True):
             states, kept = layer(states, layer_past, look_back, layer_source, visible, watch)
             present += kept
         states = self.decoder_norm(states)
-        return Decoded(states if self.shape.output_scale == 1 else states * self.shape.output_scale, present)
+        if self.shape.output_scale != 1:
+            states = states * self.shape.output_scale
+        if isinstance(before, Tensor):
+            present.append(before[:, 0] + target.shape[1])
+        return Decoded(states, present)
 
     def forward(self, source: Tensor, source_mask: Tensor, target: Tensor) -> Tensor:
         """Logits of every next token under teacher forcing."""

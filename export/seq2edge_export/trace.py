@@ -16,7 +16,6 @@ from seq2edge.bundle import Dialect
 from seq2edge_export import fused
 from seq2edge_export.graph_modules import GraphModules, State
 from seq2edge_export.graph_names import name_values, name_weights
-from seq2edge_graphs.copied_shapes import copy_shapes
 
 OPSET = 20
 SOURCE = State(names.SOURCE, (names.BATCH, names.SOURCE_LENGTH), torch.int64)
@@ -24,9 +23,6 @@ SOURCE_MASK = State(names.SOURCE_MASK, (names.BATCH, names.SOURCE_LENGTH), torch
 TARGET = State(names.TARGET, (names.BATCH, names.ROWS_PER_SENTENCE, names.NEW_LENGTH), torch.int64)
 ROWS = State(names.ROWS, (names.BATCH, names.ROWS_PER_SENTENCE), torch.int64)
 POSITIONS = State(names.POSITIONS, (names.NEW_LENGTH,), torch.int64)
-ONE_EACH = State(names.TARGET, (names.BATCH, names.ROWS_PER_SENTENCE), torch.int64)
-PLACE = State(names.PLACE, (1,), torch.int64)
-PLACES = State(names.PLACES, (names.PAST_LENGTH,), torch.int64)
 LAST = State(names.LAST, (names.PAST_ROWS,), torch.int32)
 TOTAL = State(names.TOTAL, (1,), torch.int32)
 WANTED = State(names.WANTED, (names.WANTED_ROWS,), torch.int64)
@@ -60,30 +56,13 @@ def trace_decoder(graphs: GraphModules, dialect: Dialect) -> ir.Model:
     """The decoder with all that any graph wants of it; its parts are taken from it afterwards."""
     buffered = _buffered(graphs, dialect)
     inputs = (TARGET, ROWS, SOURCE_MASK) if buffered is None else (TARGET, POSITIONS, LAST, TOTAL, WANTED, SOURCE_BIAS)
-    outputs = [name for part in decoder_parts(graphs, dialect).values() for name in part]
-    return _export_decoder(buffered or graphs.watched or graphs.decoder, graphs, dialect, inputs, outputs)
-
-
-def trace_fixed_decoder(graphs: GraphModules) -> ir.Model:
-    """The decoder whose shapes never change."""
-    assert graphs.fixed is not None
-    outputs = graphs.outputs(buffered=False)[names.DECODER]
-    inputs = (ONE_EACH, ROWS, PLACE, PLACES, SOURCE_MASK)
-    model = _export_decoder(graphs.fixed, graphs, "portable", inputs, outputs)
-    copy_shapes(model)
-    return model
-
-
-def _export_decoder(
-    module: nn.Module, graphs: GraphModules, dialect: Dialect, inputs: tuple[State, ...], outputs: list[str]
-) -> ir.Model:
     states = (graphs.cross, graphs.past)
     return _export(
-        module,
+        buffered or graphs.watched or graphs.decoder,
         dialect,
         (*(state.zeros(EXAMPLE) for state in inputs), *([s.zeros(EXAMPLE) for s in group] for group in states)),
         inputs=[state.name for state in (*inputs, *graphs.cross, *graphs.past)],
-        outputs=outputs,
+        outputs=[name for part in decoder_parts(graphs, dialect).values() for name in part],
         dynamic=(*map(_changing, inputs), *([_changing(state) for state in group] for group in states)),
     )
 

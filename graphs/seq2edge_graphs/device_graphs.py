@@ -6,8 +6,7 @@ They know nothing of any model. The runtime has no package to make them with, so
 1. ``likeliest``: logits to the likeliest token of each row and its log-probability, for greedy search.
 2. ``best``: the same for the best few, best first, for beam search; equal logits come in the order of their tokens.
 3. ``select``: some rows of a tensor, for sentences that leave a batch; it also brings a tensor to a device.
-4. ``widen``: some rows of a cache with room for more tokens behind each, for shapes that do not change.
-5. ``product``: a few matrix products, to see whether a device works and how fast it is.
+4. ``product``: a few matrix products, to see whether a device works and how fast it is.
 
 Log-probabilities are computed as in ``seq2edge.search.probability``: the largest logit is subtracted first.
 """
@@ -45,13 +44,6 @@ def select(kind: ir.DataType) -> ir.Model:
     return _model(tape, [states, rows], {files.SELECTED: tape.op("Gather", [states, rows], {"axis": 0})}, kind)
 
 
-def widen(kind: ir.DataType) -> ir.Model:
-    tape, states = Tape(), _given(files.STATES, kind, None)
-    rows, room = _given(files.ROWS, ir.DataType.INT64, ("kept",)), _given(files.ROOM, ir.DataType.INT64, ("ends",))
-    selected = tape.op("Gather", [states, rows], {"axis": 0})
-    return _model(tape, [states, rows, room], {files.SELECTED: tape.op("Pad", [selected, room])}, kind)
-
-
 def product() -> ir.Model:
     tape = Tape()
     left = _given(files.LEFT, ir.DataType.FLOAT, ("rows", "width"))
@@ -65,8 +57,7 @@ def product() -> ir.Model:
 def all_graphs() -> dict[Path, ir.Model]:
     """Every graph by its file."""
     selecting = {files.selecting(kind): select(ir.DataType[kind.upper()]) for kind in files.KINDS}
-    widening = {files.widening(kind): widen(ir.DataType[kind.upper()]) for kind in files.CACHES}
-    return {files.LIKELIEST: likeliest(), files.BEST: best(), files.TRIAL: product(), **selecting, **widening}
+    return {files.LIKELIEST: likeliest(), files.BEST: best(), files.TRIAL: product(), **selecting}
 
 
 def write() -> None:

@@ -5,7 +5,7 @@ To add a provider of onnxruntime, add an entry here: all else asks it.
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from seq2edge.bundle import Dialect, Manifest, Precision
 from seq2edge.errors import BundleError, UsageError
@@ -30,8 +30,7 @@ class Device:
     install: str  # how to get the provider
     wants: str  # besides that
     options: Callable[[int], dict[str, str]] = _nothing  # for so many threads; they make it compute in float32
-    capture: str = ""  # option that records a call and replays it, which a decoder of fixed shapes can be used with
-    fixed_shapes: tuple[str, ...] = ()  # others that only work where no shape changes, which nobody has tried
+    fixed_shapes: tuple[str, ...] = ()  # options that only work where no shape changes, which are refused
     dialects: tuple[Dialect, ...] = ("portable",)
     precisions: tuple[Precision, ...] = ("fp32", "fp16-compute", "fp16")  # the last is what is advised instead
     environment: Mapping[str, str] = field(
@@ -86,7 +85,7 @@ DEVICES = {
             install=INSTEAD + "'seq2edge[cuda]'",
             wants="an NVIDIA GPU with its driver, CUDA and cuDNN",
             options=lambda threads: {"use_tf32": "0"},  # tensor cores would round float32 to 10 bits
-            capture="enable_cuda_graph",
+            fixed_shapes=("enable_cuda_graph",),
         ),
         Device(
             name="tensorrt",
@@ -114,7 +113,7 @@ DEVICES = {
             plugin="onnxruntime_ep_webgpu",
             install="run  pip install 'seq2edge[webgpu]'",
             wants="a GPU with a driver for Vulkan (and libvulkan.so.1), Direct3D 12 or Metal",
-            capture="enableGraphCapture",
+            fixed_shapes=("enableGraphCapture",),
         ),
         Device(
             name="coreml",
@@ -150,16 +149,6 @@ class Place:
     def kind(self) -> Device:
         return device_named(self.device)
 
-    @property
-    def captures(self) -> bool:
-        """Whether the decoder's calls are to be captured."""
-        return bool(self.kind.capture) and _is_on(self.options, self.kind.capture)
-
-    @property
-    def without_capture(self) -> "Place":
-        """The same for graphs whose shapes change."""
-        return replace(self, options={k: v for k, v in self.options.items() if k != self.kind.capture})
-
 
 def device_named(name: str) -> Device:
     if name not in DEVICES:
@@ -170,13 +159,9 @@ def device_named(name: str) -> Device:
 def provider_options(place: Place, threads: int) -> dict[str, str]:
     """What the provider is told; what only works with fixed shapes would give wrong results, so it is refused."""
     for name in place.kind.fixed_shapes:
-        if _is_on(place.options, name):
+        if place.options.get(name, "0").lower() not in ("0", "false"):
             raise UsageError(f"the option {name} needs shapes that never change, but the cache grows: leave it out")
     return {**place.kind.options(threads), **place.options}
-
-
-def _is_on(options: Mapping[str, str], name: str) -> bool:
-    return options.get(name, "0").lower() not in ("0", "false")
 
 
 def parse_options(pairs: tuple[str, ...]) -> dict[str, str]:

@@ -50,13 +50,13 @@ def is_buffered(decoder: "InferenceSession") -> bool:
     return names.LAST in {entry.name for entry in decoder.get_inputs()}
 
 
-def empty_past(decoder: "InferenceSession", *, rows: int, room: int = 0) -> dict[str, Scores]:
-    """A cache of no tokens, or of zeros where tokens will be, by input."""
+def empty_past(decoder: "InferenceSession", *, rows: int) -> dict[str, Scores]:
+    """A cache of no tokens, by input."""
     inputs = [entry for entry in decoder.get_inputs() if names.is_past(entry.name)]
-    return {entry.name: _empty(entry, rows=rows, room=room) for entry in inputs}
+    return {entry.name: _empty(entry, rows=rows) for entry in inputs}
 
 
-def _empty(past: "NodeArg", *, rows: int, room: int) -> Scores:
-    sizes = {names.PAST_ROWS: rows, names.PAST_LENGTH: room}
+def _empty(past: "NodeArg", *, rows: int) -> Scores:
+    sizes = {names.PAST_ROWS: rows, names.PAST_LENGTH: 0}
     shape = [sizes[size] if isinstance(size, str) else size for size in past.shape]
     return np.zeros(shape, TYPES[past.type])

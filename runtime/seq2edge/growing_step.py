@@ -14,7 +14,7 @@ from seq2edge.choosing import Chooser
 from seq2edge.encoding import pad_sources
 from seq2edge.first_call import empty_past
 from seq2edge.search import Ids, Scores
-from seq2edge.tensors import Tensor, kind_of, run_where_they_are
+from seq2edge.tensors import Tensor, run_where_they_are
 from seq2edge.words import Words
 
 if TYPE_CHECKING:
@@ -93,4 +93,4 @@ class GrowingStep:
 def source_kinds(decoder: "InferenceSession") -> dict[str, str]:
     """The kind of numbers of what a decoder reads of its source, by input."""
     read = [one for one in decoder.get_inputs() if one.name == names.SOURCE_MASK or names.is_cross(one.name)]
-    return {one.name: kind_of(one) for one in read}
+    return {one.name: one.type.removeprefix("tensor(").removesuffix(")") for one in read}

@@ -12,13 +12,6 @@ STATES = ("float32", "float16", "int64")
 WORD_INPUTS = (names.WORD_MATRIX, names.WORD_SCALES, names.WORD_BIAS)
 # What a decoder reads besides its states, by the form of its cache: types and how many axes.
 GROWING = {names.TARGET: ("int64", 3), names.ROWS: ("int64", 2), names.SOURCE_MASK: ("bool", 2)}
-FIXED = {
-    names.TARGET: ("int64", 2),
-    names.ROWS: ("int64", 2),
-    names.PLACE: ("int64", 1),
-    names.PLACES: ("int64", 1),
-    names.SOURCE_MASK: ("bool", 2),
-}
 BUFFERED = {
     names.TARGET: ("int64", 3),
     names.POSITIONS: ("int64", 1),
@@ -40,8 +33,6 @@ def check_interface(graphs: Mapping[str, OnnxFile]) -> None:
     if (scorer := graphs.get(names.SCORER)) is not None:
         _check_decoder(scorer, cross, {names.ALL_LOGITS: 4, names.ATTENTION: 5})
         _check_sizes(scorer, [_find(scorer, names.ATTENTION)], {1, 2})  # layers and heads
-    if (fixed := graphs.get(names.FIXED_DECODER)) is not None:
-        _check_fixed(fixed, cross)
 
 
 def _check_encoder(encoder: OnnxFile) -> dict[str, Value]:
@@ -72,33 +63,14 @@ def _check_words(decoder: OnnxFile, gatherer: OnnxFile, *, axes: int) -> set[str
     return set(read)
 
 
-def _check_fixed(decoder: OnnxFile, cross: dict[str, Value]) -> None:
-    """A decoder of fixed shapes has a cache of keys and values, of rows and places."""
-    _check_decoder(decoder, cross, {names.LOGITS: 2}, form=FIXED)
-    _check_sizes(decoder, [_find(decoder, names.LOGITS)], {1})  # the vocabulary
-    for value in decoder.inputs:
-        if names.is_past(value.name):
-            rows, _, places, *rest = value.shape or (None,) * 3
-            if value.type == "int64" or len(rest) != 1 or (rows, places) != (names.PAST_ROWS, names.PAST_LENGTH):
-                raise _wrong(decoder, f"it reads {_shown(value)}, which has no room for tokens")
-            _check_sizes(decoder, [value], {1, 3})  # heads and their width
-
-
 def _check_decoder(
-    decoder: OnnxFile,
-    cross: dict[str, Value],
-    wanted: dict[str, int],
-    words: Collection[str] = (),
-    form: dict[str, tuple[str, int]] | None = None,
+    decoder: OnnxFile, cross: dict[str, Value], wanted: dict[str, int], words: Collection[str] = ()
 ) -> None:
-    """``wanted``: the outputs that it must have, with so many axes; ``words``: inputs that another graph gives.
-
-    ``form``: what else it reads, if that is neither of the forms of a cache that every bundle has.
-    """
+    """``wanted``: the outputs that it must have, with so many axes; ``words``: inputs that another graph gives."""
     states = [value for value in decoder.inputs if names.is_past(value.name)]
     given = [value for value in decoder.inputs if names.is_cross(value.name)]
     buffered = _is_buffered(decoder)
-    form = form or (BUFFERED if buffered else GROWING)
+    form = BUFFERED if buffered else GROWING
     _check_inputs(decoder, form, ignored={*words, *(value.name for value in (*states, *given))})
     _check_count(decoder, len(states))
     for value in given:

@@ -5,16 +5,13 @@ SIGNATURE = "manifest.sig"  # of the manifest, if somebody has signed it
 SCORER = "scorer.onnx"  # the decoder again, with the logits of all positions and the cross-attention
 # Of a bundle with a shortlist: the table, the decoder that is given the words it may say, and what gathers them.
 SHORTLIST, SHORT_DECODER, WORDS_GRAPH = "shortlist.bin", "short_decoder.onnx", "words.onnx"
-FIXED_DECODER = "fixed_decoder.onnx"  # the decoder again, for one token and a cache with room: no shape changes
-GRAPHS = (ENCODER, DECODER, SCORER, SHORT_DECODER, WORDS_GRAPH, FIXED_DECODER)
+GRAPHS = (ENCODER, DECODER, SCORER, SHORT_DECODER, WORDS_GRAPH)
 
 SOURCE, SOURCE_MASK = "source", "source_mask"
 TARGET, ROWS, LOGITS = "target", "rows", "logits"
 # In the place of rows and the source mask, where the cache is in buffers.
 POSITIONS, LAST, TOTAL, WANTED, SOURCE_BIAS = "positions", "last", "total", "wanted", "source_bias"
 LOG_TOTALS = "log_totals"
-# Where the cache has room and no shape changes: the place of the new token, and all places that there are.
-PLACE, PLACES = "place", "places"
 # Of the words of a shortlist: their ids, what the states are multiplied with, and what is added to each row.
 WORDS, WORD_MATRIX, WORD_SCALES, WORD_BIAS = "words", "word_matrix", "word_scales", "word_bias"
 ALL_LOGITS, ATTENTION = "all_logits", "attention"

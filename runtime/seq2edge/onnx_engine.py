@@ -8,14 +8,12 @@ from seq2edge import names
 from seq2edge.blocks import Blocks
 from seq2edge.buffered_step import BufferedStep
 from seq2edge.bundle import Bundle
-from seq2edge.captures import Captures
 from seq2edge.choosing import Chooser
 from seq2edge.device_graphs import TRIAL
 from seq2edge.devices import Place
 from seq2edge.encoding import encode_together
-from seq2edge.errors import BundleError, UsageError
+from seq2edge.errors import BundleError
 from seq2edge.first_call import is_buffered
-from seq2edge.fixed_step import FixedStep
 from seq2edge.growing_step import GrowingStep, source_kinds
 from seq2edge.sessions import HERE, computing, elsewhere, open_session
 from seq2edge.short_step import ShortStep, open_words
@@ -31,15 +29,9 @@ class OnnxEngine:
     def __init__(self, bundle: Bundle, *, threads: int, place: Place = HERE, shortlist: bool = False) -> None:
         _check_fit(bundle, place)
         self.pad = bundle.manifest.tokens.pad
-        self.captures: Captures | None = None
-        self.threads, self.place, capturing = threads, place.without_capture, place
-        place = self.place
+        self.threads, self.place = threads, place
         self.choice = open_words(bundle, threads=threads, place=place) if shortlist else None
         self.blocks = Blocks()
-        if capturing.captures:
-            self.encoder = open_session(bundle.folder / names.ENCODER, threads=threads, place=place)
-            self._open_fixed(bundle, capturing)
-            return
         decoder = names.SHORT_DECODER if shortlist else names.DECODER
         # The decoder first: loading it takes the most memory for a moment.
         self.decoder = open_session(bundle.folder / decoder, threads=threads, place=place)
@@ -48,14 +40,6 @@ class OnnxEngine:
         if not self.buffered:
             kinds = set(source_kinds(self.decoder).values())
             self.chooser = Chooser(place, threads=threads, kinds=kinds)
-
-    def _open_fixed(self, bundle: Bundle, capturing: Place) -> None:
-        """Open the decoder whose calls can be captured, in the place of the one that any shape can be given to."""
-        self.decoder = open_session(bundle.folder / names.FIXED_DECODER, threads=self.threads, place=capturing)
-        self.buffered = False
-        kinds = {*source_kinds(self.decoder).values(), "int64", "float"}
-        self.chooser = Chooser(self.place, threads=self.threads, kinds=kinds)
-        self.captures = Captures(self.encoder, self.decoder, self.chooser, self.place, threads=self.threads)
 
     @property
     def cross_axes(self) -> dict[str, list[str | int]]:
@@ -68,10 +52,8 @@ class OnnxEngine:
         size = next(one.shape[-1] for one in self.decoder.get_outputs() if one.name == names.LOGITS)
         return max(ROWS_AT_ONCE, LOGITS_AT_ONCE // size) if isinstance(size, int) else ROWS_AT_ONCE
 
-    def start(self, sources: list[list[int]]) -> BufferedStep | GrowingStep | ShortStep | FixedStep:
+    def start(self, sources: list[list[int]]) -> BufferedStep | GrowingStep | ShortStep:
         """Encode some sentences and give the step that decodes them."""
-        if self.captures is not None:
-            return FixedStep(self.captures, sources, pad=self.pad)
         open_step = self._encoded(sources)
         return open_step(None) if self.choice is None else ShortStep(self.choice, sources, open_step)
 
@@ -100,17 +82,8 @@ def _check_fit(bundle: Bundle, place: Place) -> None:
     try:
         place.kind.check(bundle.manifest)
     except BundleError:
-        open_session(TRIAL, threads=1, place=place.without_capture)
+        open_session(TRIAL, threads=1, place=place)
         raise
-    _check_fixed(bundle, place)
-
-
-def _check_fixed(bundle: Bundle, place: Place) -> None:
-    if place.captures and names.FIXED_DECODER not in bundle.manifest.files:
-        raise UsageError(
-            f"the option {place.kind.capture} needs shapes that never change, for which the bundle has no decoder: "
-            "make one with  seq2edge export CHECKPOINT BUNDLE --dialect portable --fixed-shapes"
-        )
 
 
 def _note(provider: str, operators: Counter[str], place: Place) -> str:

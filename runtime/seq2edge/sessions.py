@@ -12,7 +12,7 @@ from seq2edge.memory_limit import arena
 from seq2edge.providers import add_provider, load_onnxruntime, why_not
 
 if TYPE_CHECKING:
-    from onnxruntime import InferenceSession, IOBinding, RunOptions, SessionOptions
+    from onnxruntime import InferenceSession, IOBinding, SessionOptions
 
 HERE = Place()
 # Operators that count sizes, places and token ids in our graphs: onnxruntime computes these on the CPU on purpose,
@@ -32,10 +32,10 @@ def run(session: "InferenceSession", feed: dict[str, Any], wanted: list[str] | N
     return outputs
 
 
-def run_bound(session: "InferenceSession", binding: "IOBinding", options: "RunOptions | None" = None) -> None:
+def run_bound(session: "InferenceSession", binding: "IOBinding") -> None:
     """The same with inputs and outputs that are bound to memory."""
     try:
-        session.run_with_iobinding(binding, options)
+        session.run_with_iobinding(binding)
     except Exception as error:  # onnxruntime's errors have no common class
         raise BundleError(f"onnxruntime could not run the graph ({_first_line(error)})") from None
 

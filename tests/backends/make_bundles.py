@@ -21,7 +21,7 @@ def main(folder: Path, checkpoint: Path) -> None:
     quantize_bundle(whole, folder / "en-de-int8", Wish(precision="int8"), compare=False, force=True)
     shutil.rmtree(folder / "tiny-checkpoint", ignore_errors=True)
     tiny = write_checkpoint(folder / "tiny-checkpoint")
-    export_bundle(tiny, folder / "tiny", dialect="portable", fixed_shapes=True, compare=False, force=True)
+    export_bundle(tiny, folder / "tiny", dialect="portable", compare=False, force=True)
 
 
 if __name__ == "__main__":

@@ -68,15 +68,3 @@ def test_rows_of_every_kind_of_numbers_are_selected(kind: str) -> None:
     [found] = run(files.selecting(kind), states=states, rows=np.array([3, 1]))
     assert found.dtype == states.dtype
     assert (found == states[[3, 1]]).all()
-
-
-@pytest.mark.parametrize("kind", files.CACHES)
-def test_rows_of_a_cache_get_room_for_more_tokens(kind: str) -> None:
-    states = np.arange(48).reshape(4, 2, 3, 2).astype(NUMBERS[kind])
-    [found] = run(
-        files.widening(kind), states=states, rows=np.array([3, 3, 1]), room=np.array([0, 0, 0, 0, 0, 0, 2, 0])
-    )
-    assert found.dtype == states.dtype
-    assert (found[:, :, :3] == states[[3, 3, 1]]).all()
-    assert found.shape == (3, 2, 5, 2)
-    assert (found[:, :, 3:] == 0).all()

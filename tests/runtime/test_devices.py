@@ -65,22 +65,12 @@ def test_given_provider_options_win() -> None:
     assert provider_options(Place(device="openvino", options={"device_type": "GPU"}), 1)["device_type"] == "GPU"
 
 
-@pytest.mark.parametrize("device", ["tensorrt", "directml"])
+@pytest.mark.parametrize("device", ["cuda", "tensorrt", "webgpu", "directml"])
 def test_options_for_fixed_shapes_are_refused(device: str) -> None:
     [name] = DEVICES[device].fixed_shapes
     with pytest.raises(UsageError, match=f"{name} needs shapes that never change"):
         provider_options(Place(device=device, options={name: "1"}), 1)
     provider_options(Place(device=device, options={name: "0"}), 1)
-
-
-@pytest.mark.parametrize(("device", "name"), [("cuda", "enable_cuda_graph"), ("webgpu", "enableGraphCapture")])
-def test_capturing_is_for_the_decoder_alone(device: str, name: str) -> None:
-    asked = Place(device=device, options={name: "1", "device_id": "0"})
-    assert asked.captures
-    assert asked.without_capture == Place(device=device, options={"device_id": "0"})
-    assert provider_options(asked, 1)[name] == "1"
-    assert not Place(device=device, options={name: "0"}).captures
-    assert not Place().captures
 
 
 def test_provider_options_are_read_from_the_command_line() -> None:

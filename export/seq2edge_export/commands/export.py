@@ -23,19 +23,11 @@ if TYPE_CHECKING:
     show_default=True,
     help="Operators to use: onnxruntime's fused ones, or standard ONNX alone.",
 )
-@click.option("--fixed-shapes", is_flag=True, help="Add a decoder whose shapes never change, for GPUs to capture.")
 @click.option("--family", default="auto", show_default=True, help="What CHECKPOINT is; auto recognises it.")
 @click.option("--verify/--no-verify", "compare", default=True, help="Compare the bundle with the original model.")
 @click.option("--force", is_flag=True, help="Replace a bundle that exists.")
 def command(
-    checkpoint: Path,
-    bundle: Path,
-    wish: "Wish",
-    dialect: Dialect,
-    fixed_shapes: bool,
-    family: str,
-    compare: bool,
-    force: bool,
+    checkpoint: Path, bundle: Path, wish: "Wish", dialect: Dialect, family: str, compare: bool, force: bool
 ) -> None:
     """Turn a checkpoint folder, or a recipe, into a bundle folder that runs without PyTorch."""
     from seq2edge.progress import stages
@@ -51,7 +43,6 @@ def command(
             bundle,
             wish=wish,
             dialect=dialect,
-            fixed_shapes=fixed_shapes,
             family=family,
             compare=compare,
             force=force,

@@ -22,7 +22,7 @@ Feed = dict[str, NDArray[Any]]
 
 def encode_first(engine: OnnxEngine, batches: Iterable[list[list[int]]], folder: Path) -> None:
     """Let an engine answer for these batches alone; one that keeps states where it computes keeps its encoder."""
-    if engine.captures is not None or not engine.buffered:
+    if not engine.buffered:
         return
     remembered = Remembered(engine.encoder, folder)
     engine.encoder = cast("InferenceSession", remembered)

@@ -61,10 +61,6 @@ def in_place(
     """Rewrite the graphs of an unfinished bundle in float32 as is wished, and give the manifest that fits them."""
     if wish.precision == "fp32":
         return bundle.manifest
-    if names.FIXED_DECODER in bundle.manifest.files and not wish.precision.startswith("fp"):
-        raise UsageError(
-            f"no device that captures graphs runs {wish.precision}: leave out --fixed-shapes, or take fp16"
-        )
     grams = _grams(bundle, wish, say)
     plan, precision = _plan(bundle, wish, grams, say, explain)
     say(f"writing the weights in {precision}")

@@ -83,8 +83,8 @@ class WatchedSession:
             binding.bind_output(value)
         return binding
 
-    def run_with_iobinding(self, binding: Any, options: Any = None) -> None:
-        self.session.run_with_iobinding(binding, options)
+    def run_with_iobinding(self, binding: Any) -> None:
+        self.session.run_with_iobinding(binding)
         for rows, values in zip(self.rows.values(), binding.get_outputs(), strict=False):
             rows.add(values.numpy())
 

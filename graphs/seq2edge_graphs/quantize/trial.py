@@ -16,8 +16,7 @@ from seq2edge_graphs.weights import load_with_weights, save_sharing_weights
 
 def graph_names(bundle: Bundle) -> list[str]:
     """The graphs of a bundle, in the order in which their weights are stored."""
-    graphs = (names.ENCODER, names.DECODER, names.SCORER, names.FIXED_DECODER)
-    return [name for name in graphs if name in bundle.manifest.files]
+    return [name for name in (names.ENCODER, names.DECODER, names.SCORER) if name in bundle.manifest.files]
 
 
 def load_graphs(bundle: Bundle) -> dict[str, ir.Model]:

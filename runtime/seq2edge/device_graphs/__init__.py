@@ -8,11 +8,9 @@ from pathlib import Path
 FOLDER = Path(__file__).parent
 LIKELIEST, BEST, TRIAL = FOLDER / "likeliest.onnx", FOLDER / "best.onnx", FOLDER / "product.onnx"
 KINDS = ("float", "float16", "int64", "bool")  # of numbers, as onnxruntime calls them: those that a state may have
-CACHES = ("float", "float16")  # those of keys and values
 
 LOGITS, COUNT, TOKENS, SCORES = "logits", "count", "tokens", "log_probabilities"
 STATES, ROWS, SELECTED = "states", "rows", "selected"
-ROOM = "room"  # how many numbers more at the beginning of each axis, then at the end of each
 LEFT, RIGHT, PRODUCT = "left", "right", "product"
 PRODUCTS = 8  # of the trial, one after the other
 
@@ -20,8 +18,3 @@ PRODUCTS = 8  # of the trial, one after the other
 def selecting(kind: str) -> Path:
     """The file of the graph that takes some rows of a tensor of this kind of numbers."""
     return FOLDER / f"select_{kind}.onnx"
-
-
-def widening(kind: str) -> Path:
-    """The file of the graph that takes some rows of a cache of this kind of numbers, and makes room in them."""
-    return FOLDER / f"widen_{kind}.onnx"
