@@ -28,7 +28,7 @@ $(READY): pyproject.toml constraints.txt
 	@touch $@
 
 demo: $(READY) ## export the embedded checkpoint and translate with the bundle
-	@PATH="$(CURDIR)/$(BIN):$$PATH" sh demo.sh
+	@PATH="$(CURDIR)/$(BIN):$$PATH" sh examples/demo.sh
 
 test: $(READY) ## all tests that fit into ten minutes
 	$(BIN)/python -m pytest -m "not slow and not peers and not backends and not trust" --numprocesses 2 --dist loadfile tests
@@ -44,7 +44,7 @@ test-backends: test-cpu .venv-openvino/ready .venv-webgpu/ready .venv-cuda/ready
 	$(VULKAN) .venv-webgpu/bin/python -m pytest tests/backends/test_webgpu.py
 	.venv-cuda/bin/python -m pytest tests/backends/test_cuda.py
 
-$(BACKENDS): $(READY) $(wildcard models/en-de/*) $(wildcard export/seq2edge_export/*.py) tests/backends/make_bundles.py
+$(BACKENDS): $(READY) $(wildcard models/en-de/*) $(shell find export -name '*.py') tests/backends/make_bundles.py
 	@echo "making bundles for other devices"
 	@PYTHONPATH=tests/support $(BIN)/python tests/backends/make_bundles.py build/backends models/en-de
 	@touch $@
@@ -67,17 +67,17 @@ vulkan:
 
 test-fuzz: $(READY) ## some thousand hostile files
 	@$(PIP) atheris
-	$(BIN)/python fuzz/material.py
+	$(BIN)/python tests/fuzz/material.py
 	$(BIN)/python -m pytest --numprocesses 2 tests/trust/test_fuzz.py
 
 test-trust: $(READY) ## faults, load, hostile files and bad input, a little of each
 	@$(PIP) atheris
-	$(BIN)/python fuzz/material.py
+	$(BIN)/python tests/fuzz/material.py
 	$(BIN)/python -m pytest -m trust --numprocesses 2 --dist loadfile tests
 
 test-trust-full: $(READY) ## the same with all moments of faults, minutes of load and 100,000 cases; takes hours
 	@$(PIP) atheris
-	$(BIN)/python fuzz/driver.py --cases 100000
+	$(BIN)/python tests/fuzz/driver.py --cases 100000
 	SEQ2EDGE_TRUST=full $(BIN)/python -m pytest -m trust -s tests
 
 slow: $(READY) ## tests that take longer

@@ -116,7 +116,7 @@ def write_folder(folder: Path, width: int, layers: int) -> None:
     import torch
     from transformers import MarianConfig, MarianMTModel
 
-    from seq2edge.vocabularies import load_sentencepiece
+    from seq2edge.text.vocabularies import load_sentencepiece
 
     folder.mkdir()
     pieces = load_sentencepiece(PIECES)
@@ -150,7 +150,7 @@ def store(folder: Path, dtype: str, file: str) -> None:
     import torch
     from safetensors.torch import save_file
 
-    from seq2edge_export.hugging_face.weights import read_weights
+    from seq2edge_export.loaders.hugging_face.weights import read_weights
 
     state = {name: tensor.to(getattr(torch, dtype), copy=True) for name, tensor in read_weights(folder).items()}
     for old in (*folder.glob("*.safetensors"), *folder.glob("*.bin")):

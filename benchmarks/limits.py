@@ -24,9 +24,9 @@ import onnxruntime
 
 import models
 import results
-from seq2edge.architecture import Architecture, cache_bytes, cost_per_source_token, cost_per_target_token
-from seq2edge.bench.record import Measurement
+from seq2edge.bench.report import Measurement
 from seq2edge.bench.run import Wanted, run
+from seq2edge.config.architecture import Architecture, cache_bytes, cost_per_source_token, cost_per_target_token
 
 SOURCE, TARGET = 25, 30
 # Of a weight; blocks have a float32 scale each.

@@ -19,13 +19,13 @@ import models
 import results
 from seq2edge.bench.plan import Peers
 from seq2edge.bench.run import Wanted, run
-from seq2edge.bundle import load_bundle
+from seq2edge.bundle.bundle import load_bundle
 
 CHILD = """
 import sys
 from pathlib import Path
-from seq2edge.bench.memory import peak_memory
-from seq2edge.sessions import open_session
+from seq2edge.bench.system import peak_memory
+from seq2edge.devices.session import open_session
 from seq2edge.translator import Translator
 session = open_session(Path(sys.argv[1]), threads=1)
 translator = [Translator(folder, threads=1) for folder in sys.argv[2:]]

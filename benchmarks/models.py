@@ -15,21 +15,15 @@ from pathlib import Path
 
 import numpy as np
 
-from seq2edge.architecture import Architecture
-from seq2edge.bench.work import Work
-from seq2edge.bundle import EMBEDDED, load_bundle
-from seq2edge.tokenizer import Tokenizer
-from seq2edge_export.checkpoint import (
-    WEIGHTS,
-    load_checkpoint,
-    save_config,
-    save_weights,
-    weights_of,
-)
+from seq2edge.bench.workload import Work
+from seq2edge.bundle.bundle import EMBEDDED, load_bundle
+from seq2edge.config.architecture import Architecture
+from seq2edge.text.tokenizer import Tokenizer
+from seq2edge_export.checkpoint import WEIGHTS, load_checkpoint, save_config, save_weights, weights_of
 from seq2edge_export.export import export_bundle
-from seq2edge_export.model import Transformer
-from seq2edge_graphs.quantize.bundle import quantize_bundle
-from seq2edge_graphs.quantize.wish import Wish
+from seq2edge_export.model.transformer import Transformer
+from seq2edge_graphs.quantize.config import Wish
+from seq2edge_graphs.quantize.pipeline import quantize_bundle
 
 ROOT = Path(__file__).parents[1]
 EMBEDDED_CHECKPOINT = ROOT / "models" / "en-de"

@@ -22,12 +22,12 @@ import onnxruntime
 
 import models
 import results
-from seq2edge import names
-from seq2edge.bundle import Bundle, load_bundle
-from seq2edge.decoding import decode
-from seq2edge.generation import GenerationOptions
-from seq2edge.onnx_engine import OnnxEngine
-from seq2edge.sessions import slow_fusions
+from seq2edge.bundle import tensor_names
+from seq2edge.bundle.bundle import Bundle, load_bundle
+from seq2edge.config.generation import GenerationOptions
+from seq2edge.devices.session import slow_fusions
+from seq2edge.engine.engine import OnnxEngine
+from seq2edge.search.batch_decode import decode
 
 SOURCE, TARGET = 25, 30
 PIECES = 300  # of every vocabulary here
@@ -100,8 +100,8 @@ def profile(case: Case) -> list[results.Row]:
     """A row for each graph."""
     engine = OnnxEngine(case.bundle, threads=1)
     with TemporaryDirectory() as temporary:
-        engine.encoder = profiled(case.bundle.folder / names.ENCODER, Path(temporary) / "encoder")
-        engine.decoder = profiled(case.bundle.folder / names.DECODER, Path(temporary) / "decoder")
+        engine.encoder = profiled(case.bundle.folder / tensor_names.ENCODER, Path(temporary) / "encoder")
+        engine.decoder = profiled(case.bundle.folder / tensor_names.DECODER, Path(temporary) / "decoder")
         for _ in range(REPEATS):
             case.translate(engine, 1)
         sessions = {"encoder": engine.encoder, "decoder": engine.decoder}

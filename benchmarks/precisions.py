@@ -23,20 +23,20 @@ from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 
 import results
-from seq2edge.bench.work import Work, search_options
-from seq2edge.bundle import Bundle, load_bundle
-from seq2edge.decoding import decode
-from seq2edge.lines import read_lines
-from seq2edge.onnx_engine import OnnxEngine
-from seq2edge.tokenizer import Tokenizer, load_tokenizer
-from seq2edge_export.families import load_checkpoint
-from seq2edge_export.original import Original
+from seq2edge.bench.workload import Work, search_options
+from seq2edge.bundle.bundle import Bundle, load_bundle
+from seq2edge.engine.engine import OnnxEngine
+from seq2edge.files.lines import read_lines
+from seq2edge.search.batch_decode import decode
+from seq2edge.text.tokenizer import Tokenizer, load_tokenizer
+from seq2edge_export.loaders import load_checkpoint
 from seq2edge_export.peers.ctranslate2 import COMPUTE_TYPES, CTranslate2System
 from seq2edge_export.peers.ctranslate2_model import write_model
-from seq2edge_export.peers.request import folder_size
-from seq2edge_graphs.quantize.beside import beside
-from seq2edge_graphs.quantize.bundle import quantize_bundle
-from seq2edge_graphs.quantize.wish import Wish
+from seq2edge_export.peers.interface import folder_size
+from seq2edge_export.source_model import Original
+from seq2edge_graphs.quantize.config import Wish
+from seq2edge_graphs.quantize.pipeline import quantize_bundle
+from seq2edge_graphs.quantize.trial import beside
 
 CALIBRATION_SENTENCES = 256
 QUICK_LINES = 8

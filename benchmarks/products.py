@@ -16,10 +16,10 @@ import onnx_ir as ir
 import onnxruntime
 from numpy.typing import NDArray
 
-from seq2edge.bundle import Dialect, Precision
-from seq2edge_graphs.quantize.edit import MICROSOFT
-from seq2edge_graphs.quantize.integers import round_channels
-from seq2edge_graphs.quantize.plan import plan_precision, quantize
+from seq2edge.bundle.bundle import Dialect, Precision
+from seq2edge_graphs.passes.graph_edit import MICROSOFT
+from seq2edge_graphs.quantize.apply import plan_precision, quantize
+from seq2edge_graphs.quantize.storage import round_channels
 
 Floats = NDArray[np.float32]
 Product = Callable[[ir.tape.Tape, ir.Value, Floats, str], ir.Value]  # of some rows with channels (N, K)

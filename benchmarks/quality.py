@@ -13,8 +13,8 @@ from sacrebleu.metrics.chrf import CHRF
 
 from seq2edge import Translator
 from seq2edge_export.checkpoint import load_checkpoint
-from seq2edge_export.training.pairs import read_pairs
-from seq2edge_export.translate import translate_with_torch
+from seq2edge_export.torch_engine import translate_with_torch
+from seq2edge_export.training.data import read_pairs
 
 
 @click.command()

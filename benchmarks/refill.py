@@ -16,9 +16,9 @@ from pathlib import Path
 import numpy as np
 
 from seq2edge import Translator
-from seq2edge.decoding import decode
-from seq2edge.lines import read_lines
+from seq2edge.files.lines import read_lines
 from seq2edge.search import Ids, Scores, Step
+from seq2edge.search.batch_decode import decode
 
 
 class TimedEngine:

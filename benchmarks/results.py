@@ -5,8 +5,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from seq2edge.bench.fingerprint import take_fingerprint
-from seq2edge.bench.record import Report
+from seq2edge.bench.environment import take_fingerprint
+from seq2edge.bench.report import Report
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "benchmarks" / "results"

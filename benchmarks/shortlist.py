@@ -22,13 +22,14 @@ import numpy as np
 
 import models
 import results
-from seq2edge import Translator, names
-from seq2edge.bundle import EMBEDDED, Bundle, load_bundle
-from seq2edge.decoding import decode
-from seq2edge.generation import GenerationOptions
-from seq2edge.lines import read_lines
-from seq2edge.onnx_engine import OnnxEngine
-from seq2edge.shortlist import Shortlist, read_shortlist, shortlist_of
+from seq2edge import Translator
+from seq2edge.bundle import tensor_names
+from seq2edge.bundle.bundle import EMBEDDED, Bundle, load_bundle
+from seq2edge.config.generation import GenerationOptions
+from seq2edge.engine.engine import OnnxEngine
+from seq2edge.engine.shortlist import Shortlist, read_shortlist, shortlist_of
+from seq2edge.files.lines import read_lines
+from seq2edge.search.batch_decode import decode
 from seq2edge_graphs.shortlist.bundle import Lesson, add_shortlist, with_lesson
 
 DEV = tuple(models.EMBEDDED_CHECKPOINT / name for name in ("dev.en", "dev.de"))
@@ -118,7 +119,7 @@ def loss(made: Bundle, sources: list[str], references: list[str], beams: int, wo
 def times(made: Bundle, ids: list[list[int]], generation: GenerationOptions, work: str, **changes: Any) -> list[Row]:
     """Milliseconds of a sentence with and without, the best of some rounds in turns."""
     engines = {kind: OnnxEngine(made, threads=1, shortlist=kind) for kind in (False, True)}
-    table, rows = read_shortlist(made.folder / names.SHORTLIST), []
+    table, rows = read_shortlist(made.folder / tensor_names.SHORTLIST), []
     for beams in BEAMS:
         for batch in BATCHES:
             options = replace(generation, num_beams=beams, **changes)

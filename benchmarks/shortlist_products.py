@@ -20,9 +20,9 @@ import onnxruntime
 from numpy.typing import NDArray
 
 import results
-from seq2edge.buffers import BoundRun
-from seq2edge_graphs.quantize.edit import MICROSOFT
-from seq2edge_graphs.quantize.integers import round_channels
+from seq2edge.engine.io_binding import BoundRun
+from seq2edge_graphs.passes.graph_edit import MICROSOFT
+from seq2edge_graphs.quantize.storage import round_channels
 
 WIDTH, VOCABULARY = 512, 32_000
 ROWS, WORDS = (1, 16, 64), (300, 1000, 3000)

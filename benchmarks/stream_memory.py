@@ -13,7 +13,7 @@ from pathlib import Path
 import click
 
 from seq2edge import Translator
-from seq2edge.lines import read_lines
+from seq2edge.files.lines import read_lines
 
 
 @click.command()

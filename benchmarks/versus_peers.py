@@ -19,12 +19,12 @@ import click
 import models
 import results
 from seq2edge.bench.plan import Peers
-from seq2edge.bench.record import Report
+from seq2edge.bench.render import describe
+from seq2edge.bench.report import Report
 from seq2edge.bench.run import Wanted, run
-from seq2edge.bench.table import describe
-from seq2edge.bench.work import Given, Texts
-from seq2edge.lines import read_lines
-from seq2edge.progress import steps
+from seq2edge.bench.workload import Given, Texts
+from seq2edge.cli.progress import steps
+from seq2edge.files.lines import read_lines
 
 BEAMS = (1, 4)
 SOURCE_TOKENS, TARGET_TOKENS = 25, 30

@@ -3,12 +3,11 @@
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from seq2edge_export.export import export_bundle
-    from seq2edge_export.module_door import Seq2SeqModule
-    from seq2edge_export.own_module import export_module
+    from seq2edge_export.export import export_bundle, export_module
+    from seq2edge_export.tracing.user_module import Seq2SeqModule
 
 __all__ = ["Seq2SeqModule", "export_bundle", "export_module"]
-_PLACES = {"Seq2SeqModule": "module_door", "export_bundle": "export", "export_module": "own_module"}
+_PLACES = {"Seq2SeqModule": "tracing.user_module", "export_bundle": "export", "export_module": "export"}
 
 
 def __getattr__(name: str) -> Any:

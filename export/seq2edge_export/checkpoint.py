@@ -1,4 +1,4 @@
-"""The checkpoint folder that the trainer writes and the export reads; needs torch and safetensors.
+"""The checkpoint folder that the trainer writes and the export reads.
 
 ::
 
@@ -20,18 +20,17 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from seq2edge.architecture import Architecture, count_parameters
-from seq2edge.bundle import Rights
-from seq2edge.closed import ClosedError, read_closed
+from seq2edge.bundle.atomic_files import replaced_file
+from seq2edge.bundle.bundle import Rights
+from seq2edge.config.architecture import Architecture, count_parameters
+from seq2edge.config.generation import GenerationOptions
+from seq2edge.config.languages import Languages
+from seq2edge.config.schema import ClosedError, read_closed
+from seq2edge.config.tokenizer import SpecialTokens, Tokenization
 from seq2edge.errors import CheckpointError
-from seq2edge.files import replaced_file
-from seq2edge.generation import GenerationOptions
-from seq2edge.languages import Languages
-from seq2edge.tokenization import Tokenization
-from seq2edge.tokens import SpecialTokens
-from seq2edge_export.graph_modules import transformer_graphs
-from seq2edge_export.model import Transformer
-from seq2edge_export.original import Original
+from seq2edge_export.model.transformer import Transformer
+from seq2edge_export.source_model import Original
+from seq2edge_export.tracing.graph_modules import transformer_graphs
 
 CONFIG, WEIGHTS, GENERATION, CARD = "config.json", "model.safetensors", "generation_config.json", "README.md"
 FORMAT_VERSION = 1

@@ -1,4 +1,7 @@
-"""Turn a checkpoint into a bundle; needs torch, onnxscript and onnx-ir."""
+"""Turn a checkpoint into a bundle.
+
+Export any PyTorch module that fits ``Seq2SeqModule``.
+"""
 
 import shutil
 from collections.abc import Callable
@@ -7,24 +10,28 @@ from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 
-from seq2edge import __version__, bundle, names
-from seq2edge.bundle import Bundle, Dialect, FileEntry, Manifest, load_bundle, vet_graphs
+from torch import nn
+
+from seq2edge import __version__
+from seq2edge.bundle import bundle, tensor_names
+from seq2edge.bundle.atomic_files import new_folder
+from seq2edge.bundle.bundle import Bundle, Dialect, FileEntry, Manifest, Rights, load_bundle, vet_graphs
+from seq2edge.config.generation import GenerationOptions
+from seq2edge.config.languages import Languages
+from seq2edge.config.tokenizer import SpecialTokens, Tokenization
 from seq2edge.errors import ParityError
-from seq2edge.files import new_folder
-from seq2edge_export.families import load_checkpoint
-from seq2edge_export.graph_modules import GraphModules
-from seq2edge_export.original import Original
-from seq2edge_export.resting import resting
-from seq2edge_export.trace import OPSET, decoder_parts, trace_decoder, trace_encoder
-from seq2edge_export.verify.verify import verify
-from seq2edge_graphs.manifest import describe_files, write_manifest
-from seq2edge_graphs.quantize.bundle import in_place
-from seq2edge_graphs.quantize.choose import Choice
-from seq2edge_graphs.quantize.wish import FP32, Wish
-from seq2edge_graphs.split import part_giving
-from seq2edge_graphs.strip import strip
-from seq2edge_graphs.target import check_target
-from seq2edge_graphs.weights import save_sharing_weights
+from seq2edge_export.loaders import load_checkpoint
+from seq2edge_export.source_model import Original
+from seq2edge_export.tracing.graph_modules import GraphModules
+from seq2edge_export.tracing.trace import OPSET, decoder_parts, trace_decoder, trace_encoder
+from seq2edge_export.tracing.user_module import module_graphs
+from seq2edge_export.verify import verify
+from seq2edge_export.weight_offload import resting
+from seq2edge_graphs.bundle_writer import check_target, describe_files, save_sharing_weights, write_manifest
+from seq2edge_graphs.passes.split import part_giving, strip
+from seq2edge_graphs.quantize.auto_precision import Choice
+from seq2edge_graphs.quantize.config import FP32, Wanted, Wish
+from seq2edge_graphs.quantize.pipeline import in_place
 
 TOOLS = ("torch", "onnx", "onnxscript", "onnx-ir")
 
@@ -102,10 +109,10 @@ def _write_graphs(modules: GraphModules, folder: Path, dialect: Dialect, say: Ca
     say("tracing the decoder")
     decoder = trace_decoder(modules, dialect)
     parts = {name: part_giving(decoder, outputs) for name, outputs in decoder_parts(modules, dialect).items()}
-    graphs = {names.ENCODER: encoder, **parts}
+    graphs = {tensor_names.ENCODER: encoder, **parts}
     for model in graphs.values():
         strip(model)
-    save_sharing_weights({folder / name: model for name, model in graphs.items()}, folder / names.WEIGHTS)
+    save_sharing_weights({folder / name: model for name, model in graphs.items()}, folder / tensor_names.WEIGHTS)
     for model in (decoder, *graphs.values()):
         for value in model.graph.initializers.values():
             value.const_value = None  # the exporter keeps a hold of the last graph that it made
@@ -130,4 +137,40 @@ def _manifest(original: Original, dialect: Dialect, files: dict[str, FileEntry])
         tools={"seq2edge": __version__, **{name: version(name).split("+")[0] for name in TOOLS}},
         files=files,
         parity=None,
+    )
+
+
+def export_module(
+    module: nn.Module,
+    target: Path | str,
+    *,
+    tokens: SpecialTokens,
+    tokenization: Tokenization,
+    tokenizer_folder: Path | str,
+    generation: GenerationOptions,
+    max_positions: int,
+    languages: tuple[str, str] = ("", ""),
+    license: str = "",
+    attribution: str = "",
+    precision: Wanted = "fp32",
+    dialect: Dialect = "ort",
+    compare: bool = True,
+    force: bool = False,
+) -> Bundle:
+    """Write the bundle of a module, compared with the module itself; ``tokenization`` names files in its folder."""
+    original = Original(
+        family="module",
+        graphs=module_graphs(module),
+        architecture=None,
+        parameters=sum(parameter.numel() for parameter in module.parameters()),
+        max_positions=max_positions,
+        tokens=tokens,
+        tokenization=tokenization,
+        tokenizer_files={name: Path(tokenizer_folder) / name for name in tokenization.files},
+        generation=generation,
+        languages=Languages(source=languages[0], target=languages[1]),
+        rights=Rights(license=license, attribution=attribution),
+    )
+    return write_bundle(
+        original, Path(target), wish=Wish(precision=precision), dialect=dialect, compare=compare, force=force
     )

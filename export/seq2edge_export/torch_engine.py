@@ -1,15 +1,22 @@
-"""The original PyTorch model as an engine for the runtime's search; needs torch."""
+"""The original PyTorch model as an engine for the runtime's search.
 
+Translate with the original model in PyTorch, to compare with.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from seq2edge import names
-from seq2edge.encoding import pad_sources
+from seq2edge.bundle import tensor_names
+from seq2edge.engine.encoder import pad_sources
 from seq2edge.search import Ids, Scores
-from seq2edge_export.graph_modules import GraphModules
+from seq2edge.search.batch_decode import decode
+from seq2edge_export.source_model import Original
+from seq2edge_export.tracing.graph_modules import GraphModules
 
 
 class TorchEngine:
@@ -34,7 +41,7 @@ class TorchStep:
         self.source_mask = source_mask
         with torch.inference_mode():
             self.cross: list[Tensor] = graphs.encoder(source, source_mask)
-        sizes = {names.PAST_ROWS: len(source), names.PAST_LENGTH: 0}
+        sizes = {tensor_names.PAST_ROWS: len(source), tensor_names.PAST_LENGTH: 0}
         self.past: list[Tensor] = [state.zeros(sizes, source.device) for state in graphs.past]
         self.rows_per_sentence = 1
 
@@ -59,3 +66,12 @@ class TorchStep:
         if len(kept) < len(self.source_mask):
             self.source_mask = self.source_mask[kept]
             self.cross = [states[kept] for states in self.cross]
+
+
+def translate_with_torch(original: Original, texts: Sequence[str], *, num_beams: int) -> list[str]:
+    """The best translation of each text."""
+    tokenizer = original.tokenizer()
+    engine = TorchEngine(original.graphs, pad=original.tokens.pad)
+    options = replace(original.generation, num_beams=num_beams)
+    found = decode(engine, tokenizer.encode(texts), options)
+    return tokenizer.decode([hypotheses[0].tokens for hypotheses in found])

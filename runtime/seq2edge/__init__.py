@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 from seq2edge.errors import Seq2EdgeError
 
 if TYPE_CHECKING:
-    from seq2edge.generation import GenerationOptions
-    from seq2edge.text_options import TextOptions
-    from seq2edge.translation import Score, Summary, Translation
+    from seq2edge.config.generation import GenerationOptions
+    from seq2edge.config.text import TextOptions
+    from seq2edge.results import Score, Summary, Translation
     from seq2edge.translator import Translator
 
 __version__ = "0.1.0"
@@ -29,11 +29,11 @@ __all__ = [
 ]
 
 HOMES = {
-    "GenerationOptions": "generation",
-    "Score": "translation",
-    "Summary": "translation",
-    "TextOptions": "text_options",
-    "Translation": "translation",
+    "GenerationOptions": "config.generation",
+    "Score": "results",
+    "Summary": "results",
+    "TextOptions": "config.text",
+    "Translation": "results",
     "Translator": "translator",
 }
 

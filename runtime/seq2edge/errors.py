@@ -1,4 +1,4 @@
-"""Every error that seq2edge raises on purpose; needs nothing.
+"""Every error that seq2edge raises on purpose.
 
 ::
 

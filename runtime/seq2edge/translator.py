@@ -1,34 +1,124 @@
-"""Translate text with a bundle: the runtime in one class; needs numpy, onnxruntime, sentencepiece and tokenizers."""
+"""Translate text with a bundle: the runtime in one class.
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+Hypotheses to translations, and translations of parts to that of the whole text.
+
+A translation piece by piece, as soon as each piece is certain.
+"""
+
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import chain, groupby
 from pathlib import Path
 from threading import Lock
 from types import TracebackType
 from typing import Any
 
-from seq2edge import names
-from seq2edge.asked import Asked, asked
-from seq2edge.assembly import best_first, of_whole_text, translation_of
-from seq2edge.automatic import settled
-from seq2edge.bundle import EMBEDDED, load_bundle
-from seq2edge.cpus import allowed_cpus
-from seq2edge.decoding import Sentence, decode_sentences
-from seq2edge.devices import Place
+from seq2edge.bundle import tensor_names
+from seq2edge.bundle.bundle import EMBEDDED, load_bundle
+from seq2edge.config.generation import GenerationOptions
+from seq2edge.config.languages import default_tags
+from seq2edge.devices.auto import resolve_device
+from seq2edge.devices.cpu import allowed_cpus
+from seq2edge.devices.registry import Place
+from seq2edge.engine.engine import OnnxEngine
 from seq2edge.errors import TextTooLongError, UsageError
-from seq2edge.file_translation import in_groups, translate_file
-from seq2edge.fitting import join
-from seq2edge.formats import Format
-from seq2edge.languages import default_tags
-from seq2edge.lines import Errors
-from seq2edge.onnx_engine import OnnxEngine
-from seq2edge.parts import Part, make_parts
+from seq2edge.files.file_translation import in_groups, translate_file
+from seq2edge.files.formats import Format
+from seq2edge.files.lines import Errors
+from seq2edge.options import Asked, asked
+from seq2edge.results import Score, Summary, Translation
+from seq2edge.scoring.attention import joined as joined_attention
+from seq2edge.scoring.scorer import TargetReader
 from seq2edge.search import Growing, Hook, Hypothesis, prefix_block
-from seq2edge.streaming import Grown, TextStream
-from seq2edge.target_reader import TargetReader
-from seq2edge.tokenizer import Tokenizer, load_tokenizer
-from seq2edge.translation import Score, Summary, Translation
-from seq2edge.workers import Workers
+from seq2edge.search.batch_decode import Sentence, Workers, decode_sentences
+from seq2edge.search.hypothesis import length_normaliser
+from seq2edge.text.repetition import repeats
+from seq2edge.text.segments import Part, join, make_parts, stable_prefix
+from seq2edge.text.tokenizer import Tokenizer, load_tokenizer
+
+
+def translation_of(part: Part, found: Hypothesis, prefix: tuple[int, ...], tokenizer: Tokenizer) -> Translation:
+    """What one hypothesis says."""
+    tokens = (*prefix, *found.tokens)
+    inside = tokenizer.frame.inside(part.ids)
+    return Translation(
+        text=tokenizer.decode([tokens])[0],
+        tokens=tokens,
+        score=found.score,
+        token_scores=tuple(found.token_scores),
+        ended=found.ended,
+        repeats=repeats(tokens, part.ids[inside.start : inside.stop]),
+        truncated=part.truncated,
+        unknown=part.unknown,
+    )
+
+
+def best_first(ranked: list[Translation]) -> Translation:
+    """The best, with the others as its alternatives."""
+    return replace(ranked[0], alternatives=tuple(ranked[1:]))
+
+
+def of_whole_text(parts: Sequence[list[Translation]], options: GenerationOptions) -> list[Translation]:
+    """The translations of a text, best first, from those of its parts: the n-th best of each part makes the n-th."""
+    if len(parts) == 1:
+        return parts[0]
+    count = max(len(ranked) for ranked in parts)
+    return [_joined([ranked[min(rank, len(ranked) - 1)] for ranked in parts], options) for rank in range(count)]
+
+
+def _joined(parts: list[Translation], options: GenerationOptions) -> Translation:
+    token_scores = tuple(score for part in parts for score in part.token_scores)
+    attentions = [part.attention for part in parts if part.attention is not None]
+    normal = length_normaliser(len(token_scores), options.length_penalty) if options.num_beams > 1 else 1
+    return Translation(
+        text=join([part.text for part in parts]),
+        tokens=tuple(token for part in parts for token in part.tokens),
+        score=sum(token_scores) / normal,
+        token_scores=token_scores,
+        ended=all(part.ended for part in parts),
+        repeats=any(part.repeats for part in parts),
+        parts=len(parts),
+        truncated=any(part.truncated for part in parts),
+        unknown=sum(part.unknown for part in parts),
+        attention=joined_attention(attentions) if attentions else None,
+    )
+
+
+Grown = Generator[str, None, Translation]  # the text of a part so far, again and again, and then what became of it
+HALF_A_CHARACTER = "\N{REPLACEMENT CHARACTER}"
+
+
+class TextStream(Iterator[str]):
+    """Iterate over it for pieces of text; behind the last, ``translation`` has the whole with all that is to know."""
+
+    def __init__(self, grown: Grown) -> None:
+        self.translation: Translation | None = None
+        self._pieces = self._cut(grown)
+
+    def __next__(self) -> str:
+        return next(self._pieces)
+
+    def _cut(self, grown: Grown) -> Iterator[str]:
+        """What each text adds to the one before."""
+        sent = ""
+        try:
+            while True:
+                text = next(grown)
+                certain = "" if text.endswith(HALF_A_CHARACTER) else stable_prefix(text)
+                if certain.startswith(sent) and len(certain) > len(sent):
+                    yield certain[len(sent) :]
+                    sent = certain
+        except StopIteration as stop:
+            self.translation = stop.value
+        yield from self._rest(sent)
+
+    def _rest(self, sent: str) -> Iterator[str]:
+        text = "" if self.translation is None else self.translation.text
+        if not text.startswith(sent):
+            raise RuntimeError(f"the pieces {sent!r} do not begin {text!r}: this is a mistake in seq2edge, please tell")
+        if len(text) > len(sent):
+            yield text[len(sent) :]
+
 
 TEXTS_AT_ONCE = 512  # enough to find sentences of like length, few enough to answer soon
 TEXTS_TO_WAIT_FOR = 64  # at most so many are still translated when an asynchronous call was cancelled
@@ -44,9 +134,9 @@ class Translator:
     ``require_signature`` is a public key without whose owner's signature a bundle is refused (``seq2edge sign``).
     A bundle with a ``shortlist`` says only words that it lists for a text, unless that is turned off.
 
-    ``device`` is one of ``seq2edge.devices.DEVICES``, or ``auto`` for the fastest that works, which ``place`` then
-    names. ``provider_options`` are those of onnxruntime's provider. ``notes`` says which nodes run elsewhere than on
-    the device; with ``strict_device`` that is an error.
+    ``device`` is one of ``seq2edge.devices.registry.DEVICES``, or ``auto`` for the fastest that works, which ``place``
+    then names. ``provider_options`` are those of onnxruntime's provider. ``notes`` says which nodes run elsewhere than
+    on the device; with ``strict_device`` that is an error.
 
     In all methods, ``options`` are fields of ``GenerationOptions``, such as ``num_beams=1`` or ``length_penalty=0.6``,
     and of ``TextOptions``, such as ``long="error"``; what is left out is as the bundle says. A ``hook`` is called at
@@ -79,8 +169,8 @@ class Translator:
         tokenizer = load_tokenizer(self.manifest.tokenizer, self.manifest.tokens, files)
         self.tokenizer = tokenizer.tagged(default_tags(self.manifest.languages))
         wanted = Place(device=device, options=dict(provider_options or {}), strict=strict_device)
-        self.place = settled(wanted, self.manifest)
-        self.shortlist = shortlist and names.SHORTLIST in self.manifest.files
+        self.place = resolve_device(wanted, self.manifest)
+        self.shortlist = shortlist and tensor_names.SHORTLIST in self.manifest.files
         self.engine = OnnxEngine(self.bundle, threads=self.threads, place=self.place, shortlist=self.shortlist)
         self._workers = Workers(workers, threads=self.threads)
         self._lock = Lock()

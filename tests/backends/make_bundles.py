@@ -7,8 +7,8 @@ from pathlib import Path
 from tiny_checkpoint import write_checkpoint
 
 from seq2edge_export.export import export_bundle
-from seq2edge_graphs.quantize.bundle import quantize_bundle
-from seq2edge_graphs.quantize.wish import Wish
+from seq2edge_graphs.quantize.config import Wish
+from seq2edge_graphs.quantize.pipeline import quantize_bundle
 
 
 def main(folder: Path, checkpoint: Path) -> None:

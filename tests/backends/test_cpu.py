@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from seq2edge import Translator
-from seq2edge.bench.sentences import SENTENCES
-from seq2edge.bundle import load_bundle
-from seq2edge.onnx_engine import OnnxEngine
+from seq2edge.bench.workload import SENTENCES
+from seq2edge.bundle.bundle import load_bundle
+from seq2edge.engine.engine import OnnxEngine
 
 TEXTS = ["Good morning.", "Where is the nearest train station?", "She asked whether the meeting could be moved."]
 

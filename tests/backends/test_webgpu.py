@@ -11,12 +11,13 @@ import numpy as np
 import onnxruntime
 import pytest
 
-from seq2edge import Translator, sessions
-from seq2edge.bundle import load_bundle
-from seq2edge.decoding import decode
-from seq2edge.devices import Place
+from seq2edge import Translator
+from seq2edge.bundle.bundle import load_bundle
+from seq2edge.devices import session as session_module
+from seq2edge.devices.registry import Place
+from seq2edge.engine.engine import OnnxEngine
 from seq2edge.errors import UsageError
-from seq2edge.onnx_engine import OnnxEngine
+from seq2edge.search.batch_decode import decode
 
 WEBGPU = Place(device="webgpu")
 SOURCES = [[5, 6, 7, 40, 41], [8, 9, 10, 11], [60, 61, 62], [12]]
@@ -95,14 +96,14 @@ def test_a_step_brings_tokens_and_rows_there_and_the_chosen_ones_back(engine: On
 @pytest.fixture
 def profiled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let sessions write down what they run."""
-    plain = sessions._options
+    plain = session_module._options
 
     def options_of(threads: int) -> onnxruntime.SessionOptions:
         options = plain(threads)
         options.enable_profiling, options.profile_file_prefix = True, str(tmp_path / "profile")
         return options
 
-    monkeypatch.setattr(sessions, "_options", options_of)
+    monkeypatch.setattr(session_module, "_options", options_of)
 
 
 @pytest.mark.usefixtures("profiled")
@@ -168,7 +169,7 @@ def test_nodes_on_the_cpu_are_told(bundles, command) -> None:
 
 def test_a_bundle_in_8_bits_would_run_elsewhere_which_strictness_refuses(bundles) -> None:
     with pytest.raises(UsageError, match=r"CPUExecutionProvider instead of webgpu would run nodes of .*MatMulInteger"):
-        sessions.open_session(bundles.int8 / "decoder.onnx", threads=1, place=replace(WEBGPU, strict=True))
+        session_module.open_session(bundles.int8 / "decoder.onnx", threads=1, place=replace(WEBGPU, strict=True))
 
 
 def test_the_embedded_bundle_names_the_export_that_would_run(command) -> None:

@@ -9,7 +9,7 @@ from marian_model import write_folder
 from once import once
 from tiny_checkpoint import write_checkpoint
 
-from seq2edge.bundle import Dialect
+from seq2edge.bundle.bundle import Dialect
 from seq2edge_export.export import export_bundle
 
 

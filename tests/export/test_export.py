@@ -18,18 +18,18 @@ import torch
 from safetensors.torch import load_file, save_file
 from tiny_checkpoint import TINY
 
-from seq2edge import Translator, names
-from seq2edge.bundle import load_bundle
+from seq2edge import Translator
+from seq2edge.bundle import tensor_names
+from seq2edge.bundle.bundle import load_bundle
 from seq2edge.errors import BundleError, CheckpointError, ParityError, UsageError
-from seq2edge.forcing import forced_log_probabilities
-from seq2edge.scorer import open_scorer
+from seq2edge.scoring.scorer import forced_log_probabilities, open_scorer
 from seq2edge_export.export import export_bundle
-from seq2edge_export.model import Transformer
+from seq2edge_export.model.transformer import Transformer
 from seq2edge_export.training.tokenizer import TOKENS
-from seq2edge_graphs.quantize.wish import Wish
-from seq2edge_graphs.weights import ALIGNMENT, INLINE_BYTES
+from seq2edge_graphs.bundle_writer import ALIGNMENT, INLINE_BYTES
+from seq2edge_graphs.quantize.config import Wish
 
-GRAPHS = (names.ENCODER, names.DECODER, names.SCORER)
+GRAPHS = (tensor_names.ENCODER, tensor_names.DECODER, tensor_names.SCORER)
 
 
 def command(*arguments: object) -> subprocess.CompletedProcess[str]:
@@ -65,12 +65,12 @@ def test_every_tensor_is_on_disk_once(bundle: Path) -> None:
     sizes = [4 * parameter.numel() for parameter in Transformer(TINY).parameters()]
     large = [size for size in sizes if size >= INLINE_BYTES]
     expected = sum(large) + 4 * TINY.max_positions * TINY.width
-    assert expected <= (bundle / names.WEIGHTS).stat().st_size <= expected + ALIGNMENT * len(large)
+    assert expected <= (bundle / tensor_names.WEIGHTS).stat().st_size <= expected + ALIGNMENT * len(large)
     for name in GRAPHS:
         assert (bundle / name).stat().st_size < 60_000
 
 
-@pytest.mark.parametrize("graph", [names.DECODER, names.SCORER])
+@pytest.mark.parametrize("graph", [tensor_names.DECODER, tensor_names.SCORER])
 def test_the_weights_have_the_names_of_the_parameters(made, graph: str) -> None:
     model = onnx.load(made.bundles["ort"] / graph, load_external_data=False)
     large = {tensor.name for tensor in model.graph.initializer if len(tensor.dims) == 2}
@@ -132,7 +132,7 @@ def test_defaults_and_vocabulary_must_fit_the_model(checkpoint: Path, tmp_path: 
 def test_fewer_bits_make_a_smaller_bundle(made, tmp_path: Path) -> None:
     small = export_bundle(made.checkpoint, tmp_path / "int8", wish=Wish(precision="int8"), compare=False)
     full = load_bundle(made.bundles["ort"])
-    sizes = [bundle.manifest.files[names.WEIGHTS].size for bundle in (small, full)]
+    sizes = [bundle.manifest.files[tensor_names.WEIGHTS].size for bundle in (small, full)]
     assert sizes[0] < 0.45 * sizes[1]
     assert small.manifest.precision == "int8"
     translator = Translator(small.folder, threads=1)
@@ -224,7 +224,7 @@ def test_kill_9_leaves_nothing_that_loads_and_the_next_export_cleans_up(made, tm
             time.sleep(0.01)
         os.kill(process.pid, signal.SIGKILL)  # while it compares
     assert not target.exists()
-    assert (left / names.DECODER).exists()
+    assert (left / tensor_names.DECODER).exists()
     with pytest.raises(BundleError):
         load_bundle(left)
     export_bundle(made.checkpoint, target, compare=False)
@@ -264,7 +264,7 @@ def test_the_command_says_the_size_for_each_parameter(made, tmp_path: Path) -> N
     done = command(made.checkpoint, tmp_path / "bundle", "--no-verify")
     assert done.returncode == 0, done.stderr
     assert "million parameters" in done.stdout
-    assert json.loads((tmp_path / "bundle" / names.MANIFEST).read_text())["parity"] is None
+    assert json.loads((tmp_path / "bundle" / tensor_names.MANIFEST).read_text())["parity"] is None
 
 
 def test_a_checkpoint_with_a_newer_format_is_refused(checkpoint: Path, tmp_path: Path) -> None:

@@ -8,14 +8,14 @@ import pytest
 import torch
 from tiny_checkpoint import TINY, write_checkpoint
 
-from seq2edge import names
-from seq2edge.bundle import load_bundle
-from seq2edge.onnx_engine import OnnxEngine
+from seq2edge.bundle import tensor_names
+from seq2edge.bundle.bundle import load_bundle
+from seq2edge.engine.engine import OnnxEngine
 from seq2edge_export.checkpoint import load_checkpoint
 from seq2edge_export.export import export_bundle
 from seq2edge_export.torch_engine import TorchEngine
-from seq2edge_graphs.quantize.bundle import quantize_bundle
-from seq2edge_graphs.quantize.wish import Wish
+from seq2edge_graphs.quantize.config import Wish
+from seq2edge_graphs.quantize.pipeline import quantize_bundle
 
 LARGE = replace(TINY, width=2048, heads=16, feed_forward=8192, encoder_layers=6, decoder_layers=4)
 BASE = replace(
@@ -39,7 +39,7 @@ LOGITS = 1e-3  # float32 sums of thousands of numbers
 def test_a_model_beyond_two_gigabytes_exports_and_gives_the_originals_logits(tmp_path: Path) -> None:
     folder = write_checkpoint(tmp_path / "checkpoint", LARGE, scaled=False)
     bundle = export_bundle(folder, tmp_path / "bundle", compare=False)
-    assert bundle.manifest.files[names.WEIGHTS].size > TWO_GIGABYTES
+    assert bundle.manifest.files[tensor_names.WEIGHTS].size > TWO_GIGABYTES
     original = load_checkpoint(folder).original()
     sources = original.tokenizer().encode(["the old man sees a red house.", "nobody sells bread."])
     tokens, rows = np.array([[[2, 5]], [[2, 7]]]), np.array([[0], [1]])

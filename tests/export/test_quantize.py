@@ -8,13 +8,14 @@ from pathlib import Path
 import pytest
 from tiny_checkpoint import SENTENCES
 
-from seq2edge import Translator, names
-from seq2edge.bundle import load_bundle
+from seq2edge import Translator
+from seq2edge.bundle import tensor_names
+from seq2edge.bundle.bundle import load_bundle
+from seq2edge.config.parity import LIMITS
 from seq2edge.errors import ParityError, UsageError
-from seq2edge.parity import LIMITS
 from seq2edge_export.export import export_bundle
-from seq2edge_graphs.quantize.bundle import quantize_bundle
-from seq2edge_graphs.quantize.wish import Wanted, Wish
+from seq2edge_graphs.quantize.config import Wanted, Wish
+from seq2edge_graphs.quantize.pipeline import quantize_bundle
 
 TEXTS = [SENTENCES[place] for place in range(0, 200, 10)]
 
@@ -39,7 +40,7 @@ def test_it_makes_the_weights_that_export_makes(made, full: Path, tmp_path: Path
     wish = Wish(precision="int8")
     quantized = quantize_bundle(full, tmp_path / "quantized", wish, compare=False)
     exported = export_bundle(made.checkpoint, tmp_path / "exported", wish=wish, compare=False)
-    assert quantized.manifest.files[names.WEIGHTS] == exported.manifest.files[names.WEIGHTS]
+    assert quantized.manifest.files[tensor_names.WEIGHTS] == exported.manifest.files[tensor_names.WEIGHTS]
     assert quantized.manifest.quantization == exported.manifest.quantization
 
 

@@ -8,17 +8,16 @@ import pytest
 import torch
 from tiny_checkpoint import TINY
 
-from seq2edge import names
-from seq2edge.bundle import load_bundle
-from seq2edge.decoding import decode
-from seq2edge.encoding import encode, pad_sources
-from seq2edge.first_call import first_call
-from seq2edge.forcing import forced_log_probabilities
-from seq2edge.onnx_engine import OnnxEngine
-from seq2edge.scorer import Scored, Scorer, open_scorer
+from seq2edge.bundle import tensor_names
+from seq2edge.bundle.bundle import load_bundle
+from seq2edge.engine.decoder_inputs import first_call
+from seq2edge.engine.encoder import encode, pad_sources
+from seq2edge.engine.engine import OnnxEngine
+from seq2edge.scoring.scorer import Scored, Scorer, forced_log_probabilities, open_scorer
+from seq2edge.search.batch_decode import decode
 from seq2edge_export.checkpoint import Checkpoint, load_checkpoint
 from seq2edge_export.torch_engine import TorchEngine
-from seq2edge_graphs.expose import inner_values
+from seq2edge_graphs.passes.expose import inner_values
 
 LOGITS = 1e-4  # float32 sums in another order, logits of about 10
 # PyTorch in float32 is itself up to 8e-6 and 1.5e-5 away from PyTorch in float64 here.
@@ -119,7 +118,7 @@ def test_beams_that_continue_a_past_can_be_scored_too(made, checkpoint, pairs) -
     step = engine.start(sources)
     step(random.integers(4, TINY.target_vocabulary, (2, 3, 2)), np.array([[0] * 3, [1] * 3]))
     tokens, rows = random.integers(4, TINY.target_vocabulary, (2, 3, 2)), np.array([[2, 0, 1], [5, 5, 3]])
-    ours = scorer.scorer.run(None, {names.TARGET: tokens, names.ROWS: rows, **step.source, **step.past})
+    ours = scorer.scorer.run(None, {tensor_names.TARGET: tokens, tensor_names.ROWS: rows, **step.source, **step.past})
     source, mask = map(torch.from_numpy, pad_sources(sources, engine.pad))
     past = [torch.from_numpy(state) for state in step.past.values()]
     graphs = checkpoint.original().graphs.traced
@@ -146,14 +145,20 @@ def test_an_empty_target_has_no_tokens_to_score(scorer: Scorer, start: int) -> N
 
 
 def test_each_graph_computes_what_it_gives_and_nothing_else(bundle: Path) -> None:
-    scores = [names.LOGITS] if bundle.name == "portable" else [names.LOGITS, names.LOG_TOTALS]
+    scores = [tensor_names.LOGITS] if bundle.name == "portable" else [tensor_names.LOGITS, tensor_names.LOG_TOTALS]
     expected = {
-        names.DECODER: [*scores, *map(names.present_of, names.past(2))],
-        names.SCORER: [names.ALL_LOGITS, names.ATTENTION],
+        tensor_names.DECODER: [*scores, *map(tensor_names.present_of, tensor_names.past(2))],
+        tensor_names.SCORER: [tensor_names.ALL_LOGITS, tensor_names.ATTENTION],
     }
-    buffered = [names.POSITIONS, names.LAST, names.TOTAL, names.WANTED, names.SOURCE_BIAS]
-    where = [names.ROWS, names.SOURCE_MASK] if bundle.name == "portable" else buffered
-    inputs = [names.TARGET, *where, *names.cross(2), *names.past(2)]
+    buffered = [
+        tensor_names.POSITIONS,
+        tensor_names.LAST,
+        tensor_names.TOTAL,
+        tensor_names.WANTED,
+        tensor_names.SOURCE_BIAS,
+    ]
+    where = [tensor_names.ROWS, tensor_names.SOURCE_MASK] if bundle.name == "portable" else buffered
+    inputs = [tensor_names.TARGET, *where, *tensor_names.cross(2), *tensor_names.past(2)]
     for name, outputs in expected.items():
         graph = ir.load(bundle / name).graph
         assert [value.name for value in graph.outputs] == outputs
@@ -168,13 +173,15 @@ def test_the_output_layer_of_the_decoder_has_its_name(bundle: Path) -> None:
     """The trace calls it twice; in the decoder it must be found where a bundle parts from its original."""
     layers = ["decoder_norm", "output"]  # where nothing is behind it, it gives the logits themselves
     wanted = layers if bundle.name == "portable" else layers[:1]
-    assert inner_values(bundle / names.DECODER, layers) == wanted
+    assert inner_values(bundle / tensor_names.DECODER, layers) == wanted
 
 
 def test_nothing_is_baked_into_the_shapes_of_the_scorer(bundle: Path) -> None:
-    shapes = {value.name: [str(size) for size in value.shape] for value in ir.load(bundle / names.SCORER).graph.outputs}
-    assert shapes[names.ALL_LOGITS] == ["batch", "rows_per_sentence", "new_length", "320"]
-    assert shapes[names.ATTENTION] == ["batch", "2", "4", "new_length*rows_per_sentence", "source_length"]
+    shapes = {
+        value.name: [str(size) for size in value.shape] for value in ir.load(bundle / tensor_names.SCORER).graph.outputs
+    }
+    assert shapes[tensor_names.ALL_LOGITS] == ["batch", "rows_per_sentence", "new_length", "320"]
+    assert shapes[tensor_names.ATTENTION] == ["batch", "2", "4", "new_length*rows_per_sentence", "source_length"]
 
 
 def test_the_scorer_reads_what_the_decoder_reads(scorer: Scorer, engine: OnnxEngine, pairs) -> None:

@@ -7,11 +7,11 @@ import pytest
 from tiny_checkpoint import SENTENCES
 
 from seq2edge import Translator
-from seq2edge.bundle import Bundle, load_bundle
+from seq2edge.bundle.bundle import Bundle, load_bundle
+from seq2edge.engine.shortlist import Shortlist, shortlist_of
 from seq2edge.errors import UsageError
-from seq2edge.shortlist import Shortlist, shortlist_of
-from seq2edge_graphs.quantize.bundle import quantize_bundle
-from seq2edge_graphs.quantize.wish import Wish
+from seq2edge_graphs.quantize.config import Wish
+from seq2edge_graphs.quantize.pipeline import quantize_bundle
 from seq2edge_graphs.shortlist.bundle import add_shortlist
 
 TEXTS = [*SENTENCES[::60][:6], "x"]

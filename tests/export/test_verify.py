@@ -12,17 +12,16 @@ import onnx
 import pytest
 from tiny_checkpoint import SENTENCES, TINY, write_checkpoint
 
-from seq2edge import names
-from seq2edge.bundle import load_bundle
+from seq2edge.bundle import tensor_names
+from seq2edge.bundle.bundle import load_bundle
 from seq2edge.errors import DataError, UsageError
 from seq2edge_export.checkpoint import load_checkpoint
-from seq2edge_export.training.pairs import Pairs
-from seq2edge_export.training.settings import TokenizerSettings
+from seq2edge_export.training.config import TokenizerSettings
+from seq2edge_export.training.data import Pairs
 from seq2edge_export.training.tokenizer import train_tokenizer
-from seq2edge_export.verify.show import to_json
-from seq2edge_export.verify.verify import verify
-from seq2edge_graphs.compare.texts import read_texts
-from seq2edge_graphs.manifest import describe_files, write_manifest
+from seq2edge_export.verify import to_json, verify
+from seq2edge_graphs.bundle_writer import describe_files, write_manifest
+from seq2edge_graphs.parity.sentences import read_texts
 
 TINY_TOKENIZER = TokenizerSettings(vocabulary=TINY.target_vocabulary - 10)
 
@@ -33,10 +32,10 @@ def break_weight(bundle: Path, graph: str, weight: str, target: Path, *, add: fl
     model = onnx.load(target / graph, load_external_data=False)
     place = next(tensor for tensor in model.graph.initializer if tensor.name == weight)
     offset = int(next(entry.value for entry in place.external_data if entry.key == "offset"))
-    content = bytearray((target / names.WEIGHTS).read_bytes())
+    content = bytearray((target / tensor_names.WEIGHTS).read_bytes())
     number = np.frombuffer(content[offset + 40 : offset + 44], np.float32) + np.float32(add)
     content[offset + 40 : offset + 44] = number.tobytes()
-    (target / names.WEIGHTS).write_bytes(content)
+    (target / tensor_names.WEIGHTS).write_bytes(content)
     manifest = load_bundle(bundle).manifest
     write_manifest(target, replace(manifest, files=describe_files(target)))
     return target
@@ -65,8 +64,8 @@ def test_the_verdict_travels_in_the_manifest(bundle: Path) -> None:
 @pytest.mark.parametrize(
     ("graph", "weight", "layer"),
     [
-        (names.ENCODER, "encoder.1.attention.key.weight", "encoder.1.attention.key"),
-        (names.DECODER, "decoder.1.feed_forward.inner.weight", "decoder.1.feed_forward.inner"),
+        (tensor_names.ENCODER, "encoder.1.attention.key.weight", "encoder.1.attention.key"),
+        (tensor_names.DECODER, "decoder.1.feed_forward.inner.weight", "decoder.1.feed_forward.inner"),
     ],
 )
 def test_a_broken_weight_is_caught_and_located(made, tmp_path: Path, graph: str, weight: str, layer: str) -> None:
@@ -80,7 +79,7 @@ def test_a_broken_weight_is_caught_and_located(made, tmp_path: Path, graph: str,
 
 def test_a_weight_that_is_not_a_number_is_caught_and_located(made, tmp_path: Path) -> None:
     weight = "decoder.0.feed_forward.inner.weight"
-    broken = break_weight(made.bundles["ort"], names.DECODER, weight, tmp_path / "broken", add=float("nan"))
+    broken = break_weight(made.bundles["ort"], tensor_names.DECODER, weight, tmp_path / "broken", add=float("nan"))
     verdict = verify(load_bundle(broken), load_checkpoint(made.checkpoint).original())
     assert not verdict.passed
     assert verdict.parting is not None
@@ -108,7 +107,7 @@ def test_a_checkpoint_that_it_was_not_made_from_is_refused(made, tmp_path: Path)
 
 def test_the_command_says_no_with_exit_code_1(made, tmp_path: Path) -> None:
     weight = "decoder.0.cross.output.weight"
-    broken = break_weight(made.bundles["portable"], names.DECODER, weight, tmp_path / "broken")
+    broken = break_weight(made.bundles["portable"], tensor_names.DECODER, weight, tmp_path / "broken")
     done = command(broken, "--against", made.checkpoint)
     assert done.returncode == 1
     assert done.stdout.endswith("failed\n")

@@ -8,9 +8,9 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from seq2edge import names
-from seq2edge.bundle import EMBEDDED
-from seq2edge.onnx_file import TYPES, read_onnx
+from seq2edge.bundle import tensor_names
+from seq2edge.bundle.bundle import EMBEDDED
+from seq2edge.bundle.onnx_file import TYPES, read_onnx
 
 RENAMED = {"float": "float32", "double": "float64"}  # what onnx calls the types of numpy
 
@@ -34,7 +34,7 @@ def test_a_tensor_of_every_type_has_the_bytes_that_onnx_writes(code: int, tmp_pa
     assert (found.name, found.dims, found.bytes) == ("zeros", (3, 5), len(made.raw_data))
 
 
-@pytest.mark.parametrize("name", [names.ENCODER, names.DECODER])
+@pytest.mark.parametrize("name", [tensor_names.ENCODER, tensor_names.DECODER])
 def test_a_graph_of_ours_is_read_alike(name: str) -> None:
     ours, theirs = read_onnx(EMBEDDED / name), onnx.load(EMBEDDED / name, load_external_data=False)
     graph = theirs.graph

@@ -9,7 +9,7 @@ import onnxruntime
 import pytest
 from small_graphs import constant, finish, given
 
-from seq2edge import sessions
+from seq2edge.devices import session
 
 WIDTH = 64
 
@@ -26,15 +26,15 @@ def graph(tmp_path: Path) -> Path:
 
 
 def test_a_residual_and_its_norm_stay_two_operators(graph: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    optimized, own_options = graph.with_name("optimized.onnx"), sessions._options
+    optimized, own_options = graph.with_name("optimized.onnx"), session._options
 
     def keeping(threads: int) -> Any:
         options = own_options(threads)
         options.optimized_model_filepath = str(optimized)
         return options
 
-    monkeypatch.setattr(sessions, "_options", keeping)
-    sessions.open_session(graph, threads=1)
+    monkeypatch.setattr(session, "_options", keeping)
+    session.open_session(graph, threads=1)
     assert [node.op_type for node in ir.load(optimized).graph] == ["Add", "LayerNormalization"]
 
 

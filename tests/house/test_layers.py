@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from seq2edge.cli import COMMANDS
+from seq2edge.cli.main import COMMANDS
 
 BLOCK = """
 import sys
@@ -24,7 +24,7 @@ def run_without(blocked: set[str], code: str, *arguments: str) -> subprocess.Com
 
 
 def command_without(blocked: set[str], *arguments: str) -> subprocess.CompletedProcess[str]:
-    return run_without(blocked, "from seq2edge.cli import main; main(prog_name='seq2edge')", *arguments)
+    return run_without(blocked, "from seq2edge.cli.main import main; main(prog_name='seq2edge')", *arguments)
 
 
 def test_every_runtime_module_imports_without_torch_onnx_and_transformers() -> None:
@@ -88,6 +88,8 @@ def test_translating_loads_nothing_that_only_some_need() -> None:
 
 
 def test_the_memory_of_a_peer_is_measured_without_our_engine() -> None:
-    code = "import sys, seq2edge.bench.alone, seq2edge_export.peers.ctranslate2; print(*sys.modules)"
+    code = "import sys, seq2edge.bench.child_process, seq2edge_export.peers.ctranslate2; print(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
-    assert not {"onnxruntime", "sentencepiece", "seq2edge.onnx_engine", "seq2edge.tokenizer", "torch"} & set(loaded)
+    assert not {"onnxruntime", "sentencepiece", "seq2edge.engine.engine", "seq2edge.text.tokenizer", "torch"} & set(
+        loaded
+    )

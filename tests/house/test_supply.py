@@ -65,6 +65,6 @@ def test_the_wheel_holds_code_graphs_the_embedded_bundle_and_its_own_papers_alon
         path = Path(name)
         code = path.suffix == ".py" or path.name == "py.typed"
         embedded = path.parent.as_posix() == "seq2edge/models/en-de" and path.name in bundle
-        device = path.parent.as_posix() == "seq2edge/device_graphs" and path.suffix == ".onnx"
+        device = path.parent.as_posix() == "seq2edge/devices/topk_graphs" and path.suffix == ".onnx"
         papers = path.parts[0].endswith(".dist-info")
         assert code or embedded or device or papers, name

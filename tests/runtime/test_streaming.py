@@ -2,9 +2,9 @@
 
 import pytest
 
-from seq2edge.fitting import join
-from seq2edge.streaming import Grown, TextStream
-from seq2edge.translation import Translation
+from seq2edge.results import Translation
+from seq2edge.text.segments import join
+from seq2edge.translator import Grown, TextStream
 
 
 def grown(*parts: str) -> Grown:

@@ -2,9 +2,8 @@
 
 from dataclasses import replace
 
-from seq2edge.bench.fingerprint import Fingerprint
-from seq2edge.bench.record import FORMAT_VERSION, Beside, Measurement, Report, Setting
-from seq2edge.bench.statistics import latency_of, ratio_of
+from seq2edge.bench.environment import Fingerprint
+from seq2edge.bench.report import FORMAT_VERSION, Beside, Measurement, Report, Setting, latency_of, ratio_of
 
 MACHINE = Fingerprint(
     cpu="a CPU",

@@ -14,10 +14,10 @@ import torch
 from sentencepiece import SentencePieceProcessor
 from tiny_checkpoint import SENTENCES, random_model
 
-from seq2edge.architecture import Architecture
-from seq2edge_export.model import Transformer
-from seq2edge_export.training.pairs import Pairs
-from seq2edge_export.training.settings import TokenizerSettings
+from seq2edge.config.architecture import Architecture
+from seq2edge_export.model.transformer import Transformer
+from seq2edge_export.training.config import TokenizerSettings
+from seq2edge_export.training.data import Pairs
 from seq2edge_export.training.tokenizer import train_tokenizer
 
 Quantization = Literal["float32", "float16", "bfloat16", "int16", "int8", "int8_float16"]

@@ -21,13 +21,13 @@ def prepare() -> None:
     import torch._dynamo
     import torch.onnx
 
-    import seq2edge_export.commands.export
-    import seq2edge_export.commands.train
+    import seq2edge_export.cli.export
+    import seq2edge_export.cli.train
     import seq2edge_export.export
-    import seq2edge_export.training.display
-    import seq2edge_export.training.run
-    from seq2edge import cli  # noqa: F401
-    from seq2edge.files import replaced_file
+    import seq2edge_export.training.loop
+    import seq2edge_export.training.report
+    from seq2edge.bundle.atomic_files import replaced_file
+    from seq2edge.cli import main  # noqa: F401
 
     def draw(history: Any, path: Path) -> None:  # matplotlib would take most of the time
         with replaced_file(path) as new:
@@ -78,7 +78,7 @@ def _hears(child: int) -> bool:
 
 
 def _be_the_command(task: dict[str, Any], errors: int) -> None:
-    from seq2edge.cli import main
+    from seq2edge.cli.main import main
 
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell that starts us in the background ignores it
     os.dup2(errors, 2)

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import onnx
 
-from seq2edge import names
-from seq2edge.bundle import EMBEDDED
+from seq2edge.bundle import tensor_names
+from seq2edge.bundle.bundle import EMBEDDED
 
 
 def copy_bundle(folder: Path, source: Path = EMBEDDED) -> Path:
@@ -18,7 +18,7 @@ def copy_bundle(folder: Path, source: Path = EMBEDDED) -> Path:
 
 def rehash(folder: Path) -> None:
     """Let the manifest say what the files are now."""
-    path = folder / names.MANIFEST
+    path = folder / tensor_names.MANIFEST
     content = json.loads(path.read_text(encoding="utf-8"))
     for name in content["files"]:
         data = (folder / name).read_bytes()
@@ -26,7 +26,7 @@ def rehash(folder: Path) -> None:
     path.write_text(json.dumps(content), encoding="utf-8")
 
 
-def change_graph(folder: Path, change: Callable[[onnx.ModelProto], object], name: str = names.DECODER) -> None:
+def change_graph(folder: Path, change: Callable[[onnx.ModelProto], object], name: str = tensor_names.DECODER) -> None:
     model = onnx.load(folder / name, load_external_data=False)
     change(model)
     (folder / name).write_bytes(model.SerializeToString())
@@ -34,7 +34,7 @@ def change_graph(folder: Path, change: Callable[[onnx.ModelProto], object], name
 
 
 def change_manifest(folder: Path, change: Callable[[dict], object]) -> None:
-    path = folder / names.MANIFEST
+    path = folder / tensor_names.MANIFEST
     content = json.loads(path.read_text(encoding="utf-8"))
     change(content)
     path.write_text(json.dumps(content), encoding="utf-8")

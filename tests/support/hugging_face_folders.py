@@ -17,7 +17,7 @@ from transformers import (
     T5Tokenizer,
 )
 
-from seq2edge_export.families import load_checkpoint
+from seq2edge_export.loaders import load_checkpoint
 
 TAGS = ("deu", "fra", "zho_Hans")
 Write = Callable[[Path], Any]  # writes a folder and gives the model

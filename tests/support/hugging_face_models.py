@@ -26,7 +26,7 @@ from transformers import (
     PreTrainedModel,
 )
 
-from seq2edge_export.hugging_face.language_codes import M2M100, NLLB
+from seq2edge_export.loaders.hugging_face.languages import M2M100, NLLB
 
 SHAPE = {
     "d_model": 32,

@@ -6,7 +6,7 @@ import numpy as np
 import onnx_ir as ir
 import onnxruntime
 
-from seq2edge_graphs.weights import save_sharing_weights
+from seq2edge_graphs.bundle_writer import save_sharing_weights
 
 FORMS = ("MatMul", "Gemm", "Gemm transposed")  # of a linear layer
 

@@ -4,12 +4,12 @@ from pathlib import Path
 
 import torch
 
-from seq2edge.architecture import Architecture
-from seq2edge.generation import GenerationOptions
+from seq2edge.config.architecture import Architecture
+from seq2edge.config.generation import GenerationOptions
 from seq2edge_export.checkpoint import WEIGHTS, CheckpointConfig, save_config, save_weights, weights_of
-from seq2edge_export.model import Transformer
-from seq2edge_export.training.pairs import Pairs
-from seq2edge_export.training.settings import TokenizerSettings
+from seq2edge_export.model.transformer import Transformer
+from seq2edge_export.training.config import TokenizerSettings
+from seq2edge_export.training.data import Pairs
 from seq2edge_export.training.tokenizer import TOKENS, train_tokenizer
 
 SUBJECTS = ("the old man", "a small dog", "our teacher", "the girl next door", "nobody", "every bird", "my friend")

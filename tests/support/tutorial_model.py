@@ -10,7 +10,7 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from seq2edge_export.recipe.draft import draft_recipe
+from seq2edge_export.loaders.recipe.draft import draft_recipe
 
 UNK, PAD, BOS, EOS = 0, 1, 2, 3  # the tutorial's ids
 SOURCE_WORDS = ["<unk>", "<pad>", "<bos>", "<eos>", "ein", "Hund", "läuft", ".", ",", "schnell", "Eine", "Katze", "im"]

@@ -4,7 +4,6 @@ import os
 from pathlib import Path
 
 import pytest
-
 from material import material
 
 FULL = os.environ.get("SEQ2EDGE_TRUST") == "full"

@@ -16,9 +16,9 @@ from typing import Any
 
 import fault_driver
 import pytest
-
 from material import material
-from seq2edge.bundle import load_bundle
+
+from seq2edge.bundle.bundle import load_bundle
 
 pytestmark = [pytest.mark.trust, pytest.mark.skipif(sys.platform != "linux", reason="needs fork and mount")]
 SIGNALS = {"kill -9": signal.SIGKILL, "SIGTERM": signal.SIGTERM, "Ctrl-C": signal.SIGINT}

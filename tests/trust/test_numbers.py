@@ -8,7 +8,8 @@ import onnx
 import pytest
 from hostile_bundle import copy_bundle, rehash
 
-from seq2edge import Translator, names
+from seq2edge import Translator
+from seq2edge.bundle import tensor_names
 from seq2edge.errors import NotANumberError
 
 pytestmark = pytest.mark.trust
@@ -48,21 +49,21 @@ def test_numbers_that_are_none_are_named(
     number: float, word: str, num_beams: int, bundles: Path, tmp_path: Path
 ) -> None:
     folder = copy_bundle(tmp_path / "bundle", bundles / "ort-fp32")
-    graph = onnx.load(folder / names.DECODER, load_external_data=False).graph
-    weights = bytearray((folder / names.WEIGHTS).read_bytes())
+    graph = onnx.load(folder / tensor_names.DECODER, load_external_data=False).graph
+    weights = bytearray((folder / tensor_names.WEIGHTS).read_bytes())
     norms = [one for one in graph.initializer if "norm" in one.name and one.external_data and one.data_type == 1]
     inline = [one for one in graph.initializer if "norm" in one.name and not one.external_data and one.data_type == 1]
     if norms:
         place = {entry.key: int(entry.value) for entry in norms[-1].external_data if entry.key != "location"}
         weights[place["offset"] : place["offset"] + 4] = np.float32(number).tobytes()
-        (folder / names.WEIGHTS).write_bytes(weights)
+        (folder / tensor_names.WEIGHTS).write_bytes(weights)
     else:
-        model = onnx.load(folder / names.DECODER, load_external_data=False)
+        model = onnx.load(folder / tensor_names.DECODER, load_external_data=False)
         wanted = next(one for one in model.graph.initializer if one.name == inline[-1].name)
         values = np.frombuffer(wanted.raw_data, np.float32).copy()
         values[0] = number
         wanted.raw_data = values.tobytes()
-        (folder / names.DECODER).write_bytes(model.SerializeToString())
+        (folder / tensor_names.DECODER).write_bytes(model.SerializeToString())
     rehash(folder)
     with Translator(folder, threads=1) as translator, pytest.raises(NotANumberError, match=word):
         translator.translate(["nobody sees a red house"], num_beams=num_beams)

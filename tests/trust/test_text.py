@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from seq2edge import Translator
 from seq2edge.errors import CannotSplitError, DataError, Seq2EdgeError
-from seq2edge.fitting import fit
-from seq2edge.sentences import split_sentences
+from seq2edge.text.segments import fit
+from seq2edge.text.sentence_splitter import split_sentences
 
 pytestmark = pytest.mark.trust
 MEGABYTE = 2**20

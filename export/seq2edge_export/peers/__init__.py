@@ -1,4 +1,4 @@
-"""Other tools with the same weights, for ``seq2edge bench --against``: a table of them; needs nothing.
+"""Other tools with the same weights, for ``seq2edge bench --against``: a table of them.
 
 A peer is two modules. ``NAME.py`` opens a model and needs only what the tool's users need, so that its memory is the
 tool's; ``NAME_model.py`` writes the weights of a checkpoint for it, and needs torch.

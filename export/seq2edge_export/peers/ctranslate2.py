@@ -1,15 +1,14 @@
-"""CTranslate2 with a model that was written for it; needs ctranslate2."""
+"""CTranslate2 with a model that was written for it."""
 
 import sys
 import time
 from pathlib import Path
 from typing import Any
 
-from seq2edge.bench.memory import peak_memory
-from seq2edge.bench.system import Answer, SystemPlan
-from seq2edge.bench.work import Sources
+from seq2edge.bench.system import Answer, SystemPlan, peak_memory
+from seq2edge.bench.workload import Sources
+from seq2edge.config.generation import GenerationOptions
 from seq2edge.errors import UsageError
-from seq2edge.generation import GenerationOptions
 
 COMPUTE_TYPES = {"fp32": "float32", "int8": "int8"}
 LONGEST_SOURCE = 2**20  # tokens: it would cut at 1,024

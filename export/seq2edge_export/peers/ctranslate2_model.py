@@ -1,4 +1,4 @@
-"""Any checkpoint that CTranslate2 can express as a model of its own; needs torch and ctranslate2.
+"""Any checkpoint that CTranslate2 can express as a model of its own.
 
 Its vocabulary is the ids themselves, written as decimal numbers, so that it reads and makes the same ids as a bundle.
 """
@@ -13,14 +13,14 @@ from ctranslate2.specs import Activation, TransformerSpec
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from seq2edge.architecture import Architecture
 from seq2edge.bench.system import SystemPlan
+from seq2edge.config.architecture import Architecture
 from seq2edge.errors import CheckpointError
-from seq2edge_export.layers import Attention, DecoderLayer, EncoderLayer, FeedForward
-from seq2edge_export.model import Transformer
-from seq2edge_export.original import Original
+from seq2edge_export.model.layers import Attention, DecoderLayer, EncoderLayer, FeedForward
+from seq2edge_export.model.transformer import Transformer
 from seq2edge_export.peers.ctranslate2 import COMPUTE_TYPES
-from seq2edge_export.peers.request import Request, folder_size, transformer_of
+from seq2edge_export.peers.interface import Request, folder_size, transformer_of
+from seq2edge_export.source_model import Original
 
 ACTIVATIONS = {
     "relu": Activation.RELU,

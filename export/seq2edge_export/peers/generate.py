@@ -1,4 +1,4 @@
-"""Hugging Face's ``generate`` on plain ids, and a process that runs it with optimum-onnx; needs torch alone at first.
+"""Hugging Face's ``generate`` on plain ids, and a process that runs it with optimum-onnx.
 
 This file is also run by itself, by the interpreter of another environment: ``python generate.py FOLDER THREADS``. It
 then answers each line of standard input, {"sources": ..., "arguments": ...}, with {"outputs": ..., "seconds": ...}, and

@@ -1,4 +1,4 @@
-"""A checkpoint as a Hugging Face folder: Marian where norms stand behind the layers, Pegasus where before; needs torch.
+"""A checkpoint as a Hugging Face folder: Marian where norms stand behind the layers, Pegasus where before.
 
 Both have sinusoidal positions, all sines before all cosines. A model that has them interleaved becomes the same model
 when the width is put into another order everywhere, so that is done. Marian's output starts from a vector of zeros;
@@ -14,11 +14,11 @@ import torch
 from safetensors.torch import save_file
 from torch import Tensor
 
-from seq2edge.architecture import Architecture
-from seq2edge_export.hugging_face.places import BIAS, SHARED, places
-from seq2edge_export.model import Transformer
-from seq2edge_export.original import Original
-from seq2edge_export.peers.request import transformer_of
+from seq2edge.config.architecture import Architecture
+from seq2edge_export.loaders.hugging_face.weights import BIAS, SHARED, places
+from seq2edge_export.model.transformer import Transformer
+from seq2edge_export.peers.interface import transformer_of
+from seq2edge_export.source_model import Original
 
 ACTIVATIONS = {
     "relu": "relu",

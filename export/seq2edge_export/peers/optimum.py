@@ -1,4 +1,4 @@
-"""optimum-onnx in a process of another environment, as it needs an older transformers; needs nothing.
+"""optimum-onnx in a process of another environment, as it needs an older transformers.
 
 ``make optimum`` makes that environment. The process is told what to do over a pipe and times itself.
 """
@@ -10,10 +10,10 @@ from tempfile import TemporaryFile
 from typing import Any
 
 from seq2edge.bench.system import Answer, SystemPlan
-from seq2edge.bench.work import Sources
+from seq2edge.bench.workload import Sources
+from seq2edge.config.generation import GenerationOptions
 from seq2edge.errors import UsageError
-from seq2edge.generation import GenerationOptions
-from seq2edge_export.peers.arguments import generate_arguments
+from seq2edge_export.peers.interface import generate_arguments
 
 # -P: the script's folder has modules named torch and ctranslate2, which are not to be imported in their place.
 INTERPRETER_OPTIONS = ("-P",)

@@ -1,4 +1,4 @@
-"""A checkpoint as optimum exports it, in the environment that optimum needs; needs torch."""
+"""A checkpoint as optimum exports it, in the environment that optimum needs."""
 
 import subprocess
 from pathlib import Path
@@ -6,8 +6,8 @@ from pathlib import Path
 from seq2edge.bench.system import SystemPlan
 from seq2edge.errors import CheckpointError, UsageError
 from seq2edge_export.peers.hugging_face import inexpressible, write_folder
+from seq2edge_export.peers.interface import Request, folder_size
 from seq2edge_export.peers.optimum import INTERPRETER_FILE, last_line
-from seq2edge_export.peers.request import Request, folder_size
 
 EXPORT = """
 import sys

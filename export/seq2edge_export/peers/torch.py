@@ -1,4 +1,4 @@
-"""PyTorch: transformers' own model and ``generate``, or our model with our search; needs torch."""
+"""PyTorch: transformers' own model and ``generate``, or our model with our search."""
 
 import time
 from pathlib import Path
@@ -6,13 +6,12 @@ from typing import Any
 
 import torch
 
-from seq2edge.bench.memory import peak_memory
-from seq2edge.bench.system import Answer, SystemPlan
-from seq2edge.bench.work import NO_LIMIT, Sources
-from seq2edge.decoding import decode
-from seq2edge.generation import GenerationOptions
-from seq2edge_export.peers.arguments import generate_arguments
+from seq2edge.bench.system import Answer, SystemPlan, peak_memory
+from seq2edge.bench.workload import NO_LIMIT, Sources
+from seq2edge.config.generation import GenerationOptions
+from seq2edge.search.batch_decode import decode
 from seq2edge_export.peers.generate import translate
+from seq2edge_export.peers.interface import generate_arguments
 
 OWN = "our own model"  # how the plan of a model that transformers has not is told from others
 
@@ -49,7 +48,7 @@ class OwnSystem:
     """The PyTorch model of this project with the search of the runtime."""
 
     def __init__(self, checkpoint: Path) -> None:
-        from seq2edge_export.families import load_checkpoint
+        from seq2edge_export.loaders import load_checkpoint
         from seq2edge_export.torch_engine import TorchEngine
 
         original = load_checkpoint(checkpoint).original()

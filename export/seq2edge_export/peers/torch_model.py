@@ -1,4 +1,4 @@
-"""Any checkpoint for PyTorch: as a folder for transformers where it can be that, otherwise as it is; needs torch.
+"""Any checkpoint for PyTorch: as a folder for transformers where it can be that, otherwise as it is.
 
 transformers comes with the extra ``bench``.
 """
@@ -8,7 +8,7 @@ from importlib.metadata import version
 from seq2edge.bench.system import SystemPlan
 from seq2edge.errors import MissingExtraError
 from seq2edge_export.peers.hugging_face import inexpressible, write_folder
-from seq2edge_export.peers.request import Request, folder_size
+from seq2edge_export.peers.interface import Request, folder_size
 from seq2edge_export.peers.torch import OWN
 
 

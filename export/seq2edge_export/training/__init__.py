@@ -1,1 +1,1 @@
-"""A small reference trainer for encoder-decoder Transformers."""
+"""A small reference trainer."""

@@ -1,18 +1,18 @@
-"""Loss and BLEU on the dev set; needs torch and sacrebleu."""
+"""Loss and BLEU on the dev set."""
 
 from dataclasses import dataclass
 
 import torch
 from torch.nn import functional
 
-from seq2edge.decoding import decode
-from seq2edge.generation import GenerationOptions
-from seq2edge.tokenizer import Tokenizer
-from seq2edge.tokens import SpecialTokens
-from seq2edge_export.graph_modules import transformer_graphs
-from seq2edge_export.model import Transformer
+from seq2edge.config.generation import GenerationOptions
+from seq2edge.config.tokenizer import SpecialTokens
+from seq2edge.search.batch_decode import decode
+from seq2edge.text.tokenizer import Tokenizer
+from seq2edge_export.model.transformer import Transformer
 from seq2edge_export.torch_engine import TorchEngine
-from seq2edge_export.training.batches import Batch, Encoded, lengths_of, make_batch, plan_in_order
+from seq2edge_export.tracing.graph_modules import transformer_graphs
+from seq2edge_export.training.data import Batch, Encoded, lengths_of, make_batch, plan_in_order
 
 BATCH_TOKENS = 4096
 

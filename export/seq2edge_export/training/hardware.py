@@ -1,4 +1,4 @@
-"""Choose device and precision, finding out in a child process what the hardware really can; needs torch."""
+"""Choose device and precision, finding out in a child process what the hardware really can."""
 
 import subprocess
 import sys
@@ -8,9 +8,9 @@ from typing import Any, Literal
 
 import torch
 
-from seq2edge.cpus import allowed_cpus
+from seq2edge.devices.cpu import allowed_cpus
 from seq2edge.errors import UsageError
-from seq2edge_export.training.settings import TrainingSettings
+from seq2edge_export.training.config import TrainingSettings
 
 Device = Literal["cpu", "cuda"]
 Precision = Literal["fp32", "bf16"]

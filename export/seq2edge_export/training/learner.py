@@ -1,18 +1,28 @@
-"""The model that learns and one update of it; needs torch."""
+"""The model that learns and one update of it.
+
+The learning rate of each update.
+"""
 
 import math
 from typing import NamedTuple
 
 import torch
 
-from seq2edge.architecture import Architecture
+from seq2edge.config.architecture import Architecture
+from seq2edge.config.tokenizer import SpecialTokens
 from seq2edge.errors import UsageError
-from seq2edge.tokens import SpecialTokens
-from seq2edge_export.model import Transformer
-from seq2edge_export.training.batches import Batch, Encoded, make_batch
+from seq2edge_export.model.transformer import Transformer
+from seq2edge_export.training.config import TrainingSettings
+from seq2edge_export.training.data import Batch, Encoded, make_batch
 from seq2edge_export.training.evaluate import summed_loss
-from seq2edge_export.training.schedule import learning_rate
-from seq2edge_export.training.settings import TrainingSettings
+
+
+def learning_rate(step: int, settings: TrainingSettings) -> float:
+    """Rise for the warm-up, fall with the inverse square root, and to zero in the cool-down; steps count from 1."""
+    warmup = max(settings.warmup_steps, 1)
+    rate = settings.learning_rate * min(step / warmup, math.sqrt(warmup / step))
+    left = settings.max_steps + 1 - step
+    return rate * min(1.0, left / (settings.cooldown_steps + 1)) if settings.cooldown_steps else rate
 
 
 class Loss(NamedTuple):

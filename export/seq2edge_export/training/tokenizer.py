@@ -1,4 +1,4 @@
-"""Train the SentencePiece vocabulary; needs sentencepiece.
+"""Train the SentencePiece vocabulary.
 
 Text is normalised by SentencePiece's ``nmt_nfkc`` rule:
 
@@ -18,12 +18,12 @@ from itertools import chain
 
 import sentencepiece
 
+from seq2edge.config.tokenizer import SpecialTokens
 from seq2edge.errors import DataError, UsageError
-from seq2edge.tokenizer import Tokenizer
-from seq2edge.tokens import SpecialTokens
-from seq2edge.vocabularies import SentencePieces
-from seq2edge_export.training.pairs import Pairs
-from seq2edge_export.training.settings import TokenizerSettings
+from seq2edge.text.tokenizer import Tokenizer
+from seq2edge.text.vocabularies import SentencePieces
+from seq2edge_export.training.config import TokenizerSettings
+from seq2edge_export.training.data import Pairs
 
 TOKENS = SpecialTokens(pad=0, unk=1, bos=2, eos=3)
 JOINT, SOURCE, TARGET = MODEL_NAMES = ("tokenizer.model", "source.model", "target.model")

@@ -1,1 +1,1 @@
-"""Give a bundle a shortlist: lists of words that a source token may become, one idea a file."""
+"""Add a lexical shortlist to a bundle."""

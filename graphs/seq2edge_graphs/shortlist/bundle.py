@@ -1,4 +1,4 @@
-"""Make a bundle with a shortlist from one without; needs onnx-ir."""
+"""Make a bundle with a shortlist from one without."""
 
 import shutil
 from collections.abc import Callable, Iterator
@@ -8,24 +8,24 @@ from pathlib import Path
 
 import onnx_ir as ir
 
-from seq2edge import __version__, names
-from seq2edge.architecture import Architecture
-from seq2edge.bundle import Bundle, Manifest, load_bundle
+from seq2edge import __version__
+from seq2edge.bundle import tensor_names
+from seq2edge.bundle.atomic_files import new_folder
+from seq2edge.bundle.bundle import Bundle, Manifest, load_bundle
+from seq2edge.config.architecture import Architecture
+from seq2edge.config.generation import as_ids
+from seq2edge.config.languages import default_tags
+from seq2edge.engine.shortlist import Shortlist
 from seq2edge.errors import DataError, UsageError
-from seq2edge.files import new_folder
-from seq2edge.generation import as_ids
-from seq2edge.languages import default_tags
-from seq2edge.lines import read_lines
-from seq2edge.shortlist import Shortlist
-from seq2edge.tokenizer import Tokenizer, load_tokenizer
-from seq2edge_graphs.manifest import describe_files, write_manifest
+from seq2edge.files.lines import read_lines
+from seq2edge.text.tokenizer import Tokenizer, load_tokenizer
+from seq2edge_graphs.bundle_writer import check_target, describe_files, write_manifest
+from seq2edge_graphs.shortlist.align import Pair, Sizes, learn
 from seq2edge_graphs.shortlist.graphs import short_decoder, words_graph
-from seq2edge_graphs.shortlist.learn import Pair, Sizes, learn
-from seq2edge_graphs.shortlist.marian import read_marian
-from seq2edge_graphs.target import check_target
+from seq2edge_graphs.shortlist.marian_lex import read_marian
 
 LINES_AT_ONCE = 1000
-OWN_FILES = (names.SHORTLIST, names.SHORT_DECODER, names.WORDS_GRAPH)
+OWN_FILES = (tensor_names.SHORTLIST, tensor_names.SHORT_DECODER, tensor_names.WORDS_GRAPH)
 MakeTable = Callable[[Bundle], Shortlist]
 
 
@@ -79,8 +79,8 @@ def add_shortlist(source: Path | str, target: Path | str, make: MakeTable, *, fo
     """Write a bundle that has a shortlist besides all that it had; it appears when it is complete."""
     source, target = Path(source), Path(target)
     original = load_bundle(source)
-    decoder = ir.load(original.folder / names.DECODER)
-    graphs = {names.SHORT_DECODER: short_decoder(decoder), names.WORDS_GRAPH: words_graph(decoder)}
+    decoder = ir.load(original.folder / tensor_names.DECODER)
+    graphs = {tensor_names.SHORT_DECODER: short_decoder(decoder), tensor_names.WORDS_GRAPH: words_graph(decoder)}
     check_target(target, force=force, source=source)
     table = make(original)
     with new_folder(target) as folder:
@@ -88,7 +88,7 @@ def add_shortlist(source: Path | str, target: Path | str, make: MakeTable, *, fo
             shutil.copyfile(original.folder / name, folder / name)
         for name, model in graphs.items():
             ir.save(model, folder / name)
-        (folder / names.SHORTLIST).write_bytes(table.to_bytes())
+        (folder / tensor_names.SHORTLIST).write_bytes(table.to_bytes())
         tools = {**original.manifest.tools, "seq2edge": __version__, "onnx-ir": version("onnx-ir")}
         write_manifest(folder, replace(original.manifest, tools=tools, files=describe_files(folder)))
     return load_bundle(target)

@@ -1,4 +1,4 @@
-"""The two graphs of a shortlist, made of a decoder: one given its words, one that gathers them; needs numpy, onnx-ir.
+"""The two graphs of a shortlist, made of a decoder: one given its words, one that gathers them.
 
 1. In the short decoder, the output matrix is an input (K, U), and so are its scales (U,) if it is of integers. A bias
    for each row is added at the end: that of the output layer, and minus infinity for what a sentence may not say. All
@@ -7,17 +7,99 @@
    stored, before anything is widened or transposed.
 
 Both find their constants in the file of weights that the decoder has.
+
+Find what makes logits of the last states in a decoder graph.
+
+1. It is a product whose right side is the output matrix: MatMul, Gemm, or MatMulIntegerToFloat of 8-bit integers.
+2. Behind it there may be a bias, an Add, and what gives the rows their shape, a Reshape to sizes that are put together
+   there. Then come the logits.
+3. The matrix, its scales and the bias are constants, or are made of one by Cast and Transpose.
 """
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import onnx_ir as ir
 from onnx_ir.passes.common import RemoveUnusedNodesPass
 
-from seq2edge import names
-from seq2edge_graphs.quantize.edit import constant, forget_what_is_inferred, replace
-from seq2edge_graphs.shortlist.projection import Projection, find_projection
+from seq2edge.bundle import tensor_names
+from seq2edge.errors import UsageError
+from seq2edge_graphs.passes.graph_edit import MICROSOFT, constant, forget_what_is_inferred, replace
+
+PRODUCTS = ("MatMul", "Gemm", "MatMulIntegerToFloat")
+MADE_OF_ONE = ("Cast", "Transpose")
+
+
+@dataclass(frozen=True)
+class Projection:
+    """The output layer: its product, what it is multiplied with, and what follows."""
+
+    product: ir.Node
+    matrix: ir.Value  # (K, V), or (V, K) if it is transposed by the product
+    scales: ir.Value | None  # (V,)
+    bias: ir.Value | None  # (V,)
+    reshape: ir.Node | None
+    logits: ir.Value
+
+    @property
+    def sizes(self) -> Sequence[ir.Value | None]:
+        """Those of the axes of the logits, where there is a reshape."""
+        node = _giver(self.reshape, 1)
+        return () if node is None else node.inputs
+
+    @property
+    def is_transposed(self) -> bool:
+        return self.product.op_type == "Gemm" and bool(self.product.attributes.get_int("transB", 0))
+
+
+def find_projection(graph: ir.Graph) -> Projection:
+    """The output layer of a decoder; one that a shortlist cannot shorten is an error."""
+    logits = next(value for value in graph.outputs if value.name == tensor_names.LOGITS)
+    node = logits.producer()
+    reshape = node if _is(node, "Reshape") and _is(_giver(node, 1), "Concat") else None
+    node = _giver(reshape, 0) if reshape is not None else node
+    adding = node if _is(node, "Add") and _is_constant(_input_of(node, 1)) else None
+    node, bias = (_giver(adding, 0), _input_of(adding, 1)) if adding is not None else (node, None)
+    if node is None or node.op_type not in PRODUCTS or not _is_constant(node.inputs[1]) or not _is_plain(node):
+        found = "a computation of its own" if node is None else node.op_type
+        raise UsageError(
+            f"the output layer of this decoder is {found}, which takes no shortlist: "
+            "it needs a bundle in the dialect ort, in fp32, fp16 or int8"
+        )
+    if node.op_type == "Gemm" and len(node.inputs) > 2:
+        bias = node.inputs[2]
+    matrix, scales = node.inputs[1], node.inputs[3] if node.domain == MICROSOFT else None
+    assert matrix is not None
+    return Projection(node, matrix, scales, bias, reshape, logits)
+
+
+def _is(node: ir.Node | None, kind: str) -> bool:
+    return node is not None and not node.domain and node.op_type == kind
+
+
+def _input_of(node: ir.Node | None, place: int) -> ir.Value | None:
+    return None if node is None else node.inputs[place]
+
+
+def _giver(node: ir.Node | None, place: int) -> ir.Node | None:
+    value = _input_of(node, place)
+    return None if value is None else value.producer()
+
+
+def _is_plain(product: ir.Node) -> bool:
+    if product.op_type == "Gemm":
+        factors = (product.attributes.get_float(name, 1.0) for name in ("alpha", "beta"))
+        return all(factor == 1.0 for factor in factors) and not product.attributes.get_int("transA", 0)
+    return product.op_type == "MatMul" or len(product.inputs) == 5  # of integers: without zero points on the right
+
+
+def _is_constant(value: ir.Value | None) -> bool:
+    if value is None or value.is_initializer():
+        return value is not None
+    node = value.producer()
+    return node is not None and node.op_type in MADE_OF_ONE and _is_constant(node.inputs[0])
+
 
 WORD_COUNT = "word_count"  # the axis
 
@@ -30,11 +112,11 @@ def short_decoder(decoder: ir.Model) -> ir.Model:
     assert rows is not None
     width = _width(found)
     kind = ir.DataType.INT8 if is_integer else ir.DataType.FLOAT
-    matrix = _input(graph, names.WORD_MATRIX, kind, [width, WORD_COUNT])
-    scales = _input(graph, names.WORD_SCALES, ir.DataType.FLOAT, [WORD_COUNT]) if is_integer else None
+    matrix = _input(graph, tensor_names.WORD_MATRIX, kind, [width, WORD_COUNT])
+    scales = _input(graph, tensor_names.WORD_SCALES, ir.DataType.FLOAT, [WORD_COUNT]) if is_integer else None
     # The rows of a sentence have one bias where the graph knows which they are.
     several = [rows[0], 1, WORD_COUNT] if found.reshape is not None else [rows[0], WORD_COUNT]
-    bias = _input(graph, names.WORD_BIAS, ir.DataType.FLOAT, several)
+    bias = _input(graph, tensor_names.WORD_BIAS, ir.DataType.FLOAT, several)
     _replace_layer(graph, found, matrix, scales, bias)
     RemoveUnusedNodesPass()(model)
     _drop_unused_constants(graph)
@@ -45,26 +127,28 @@ def short_decoder(decoder: ir.Model) -> ir.Model:
 def words_graph(decoder: ir.Model) -> ir.Model:
     """The graph that gathers what the short decoder is given."""
     found, tape = find_projection(decoder.graph), ir.tape.Tape()
-    ids = ir.Value(name=names.WORDS, shape=ir.Shape([WORD_COUNT]), type=ir.TensorType(ir.DataType.INT64))
+    ids = ir.Value(name=tensor_names.WORDS, shape=ir.Shape([WORD_COUNT]), type=ir.TensorType(ir.DataType.INT64))
     gatherer = _Gatherer(tape, ids)
     matrix = gatherer(found.matrix, 0 if found.is_transposed else 1)
-    outputs = {names.WORD_MATRIX: tape.op("Transpose", [matrix], {"perm": [1, 0]}) if found.is_transposed else matrix}
+    outputs = {
+        tensor_names.WORD_MATRIX: tape.op("Transpose", [matrix], {"perm": [1, 0]}) if found.is_transposed else matrix
+    }
     if found.scales is not None:
-        outputs[names.WORD_SCALES] = gatherer(found.scales, 0)
+        outputs[tensor_names.WORD_SCALES] = gatherer(found.scales, 0)
     if found.bias is not None:
-        outputs[names.WORD_BIAS] = gatherer(found.bias, 0)
+        outputs[tensor_names.WORD_BIAS] = gatherer(found.bias, 0)
     for name, value in outputs.items():
-        is_integer = name == names.WORD_MATRIX and found.scales is not None
+        is_integer = name == tensor_names.WORD_MATRIX and found.scales is not None
         value.name = name
         value.type = ir.TensorType(ir.DataType.INT8 if is_integer else ir.DataType.FLOAT)
-        value.shape = ir.Shape([_width(found), WORD_COUNT] if name == names.WORD_MATRIX else [WORD_COUNT])
+        value.shape = ir.Shape([_width(found), WORD_COUNT] if name == tensor_names.WORD_MATRIX else [WORD_COUNT])
     graph = ir.Graph(
         [ids],
         [*outputs.values()],
         nodes=tape.nodes,
         initializers=[*gatherer.constants.values()],
         opset_imports={"": decoder.graph.opset_imports[""]},
-        name=names.WORDS,
+        name=tensor_names.WORDS,
     )
     return ir.Model(graph, ir_version=decoder.ir_version)
 

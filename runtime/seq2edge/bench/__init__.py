@@ -1,1 +1,1 @@
-"""Measure bundles and peers side by side: the parts of ``seq2edge bench``."""
+"""Measure latency, throughput and memory of bundles and of other tools."""

@@ -1,10 +1,9 @@
-"""What changed between two runs beyond noise; needs numpy."""
+"""What changed between two runs beyond noise."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from seq2edge.bench.record import Measurement, Report
-from seq2edge.bench.statistics import noise_of
+from seq2edge.bench.report import Measurement, Report, noise_of
 from seq2edge.errors import DataError
 
 MEMORY_NOISE = 0.05  # share of the bytes: what a process holds depends a little on luck

@@ -1,4 +1,4 @@
-"""Which systems are measured and beside which others: bundles, and peers with their weights; needs numpy."""
+"""Which systems are measured and beside which others: bundles, and peers with their weights."""
 
 import importlib
 from collections.abc import Sequence
@@ -6,10 +6,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from seq2edge.bench.system import OURS, PEERS_MODULE, SystemPlan
-from seq2edge.bundle import EMBEDDED, Bundle, load_bundle
-from seq2edge.devices import Place
+from seq2edge.bundle.bundle import EMBEDDED, Bundle, load_bundle
+from seq2edge.devices.execution_providers import runtime_release
+from seq2edge.devices.registry import Place
 from seq2edge.errors import UsageError
-from seq2edge.providers import runtime_release
 
 # The precision that a peer is asked for beside a bundle's; where it has only one, that is taken.
 PEER_PRECISION = {
@@ -61,7 +61,7 @@ def plan_peers(peers: Peers, bundles: Sequence[Bundle], folder: Path) -> list[Sy
     if not peers.names:
         return []
     precisions = sorted({PEER_PRECISION[bundle.manifest.precision] for bundle in bundles})
-    found: list[SystemPlan] = importlib.import_module(f"{PEERS_MODULE}.prepare").prepare(
+    found: list[SystemPlan] = importlib.import_module(f"{PEERS_MODULE}.interface").prepare(
         peers, bundles, precisions, folder
     )
     return found

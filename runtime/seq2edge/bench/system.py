@@ -1,16 +1,37 @@
-"""Something that translates ids to ids: a bundle, or a peer that the export layer knows; needs numpy."""
+"""Something that translates ids to ids: a bundle, or a peer that the export layer knows.
+
+The most memory that this process has held.
+"""
 
 import importlib
+import sys
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
-from seq2edge import names
-from seq2edge.bench.memory import peak_memory
-from seq2edge.bench.work import NO_LIMIT, Sources
-from seq2edge.devices import Place
-from seq2edge.generation import GenerationOptions
+from seq2edge.bench.workload import NO_LIMIT, Sources
+from seq2edge.bundle import tensor_names
+from seq2edge.config.generation import GenerationOptions
+from seq2edge.devices.registry import Place
+
+STATUS = Path("/proc/self/status")
+
+
+def peak_memory(status: Path = STATUS) -> int | None:
+    """Bytes; None where the system does not say.
+
+    Linux's ``ru_maxrss`` is not asked: a child begins with the peak of its parent there.
+    """
+    if status.exists():
+        lines = status.read_text(encoding="ascii", errors="replace").splitlines()
+        return next((int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM:")), None)
+    if sys.platform == "darwin":
+        import resource
+
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return None
+
 
 OURS = "seq2edge"
 PEERS = ("torch", "ctranslate2", "optimum")
@@ -66,12 +87,12 @@ class BundleSystem:
     """
 
     def __init__(self, plan: SystemPlan) -> None:
-        from seq2edge.bundle import load_bundle
-        from seq2edge.decoding import decode
-        from seq2edge.onnx_engine import OnnxEngine
+        from seq2edge.bundle.bundle import load_bundle
+        from seq2edge.engine.engine import OnnxEngine
+        from seq2edge.search.batch_decode import decode
 
         bundle = load_bundle(Path(plan.path))
-        shortlist = names.SHORTLIST in bundle.manifest.files  # as translating would use it
+        shortlist = tensor_names.SHORTLIST in bundle.manifest.files  # as translating would use it
         self.decode = decode
         self.engine = OnnxEngine(bundle, threads=plan.threads, place=plan.place, shortlist=shortlist)
 

@@ -1,18 +1,18 @@
-"""Search for the best continuation of a prefix with any decoder that can take one step; needs numpy."""
+"""Search for the best continuation of a prefix with any decoder that can take one step."""
 
 from collections.abc import Sequence
 
 import numpy as np
 
+from seq2edge.config.generation import GenerationOptions
 from seq2edge.errors import WrongValueError
-from seq2edge.generation import GenerationOptions
 from seq2edge.search.beam import beam_search
 from seq2edge.search.greedy import greedy
-from seq2edge.search.growing import Growing
 from seq2edge.search.hypothesis import Hypothesis
-from seq2edge.search.narrow import narrowed
+from seq2edge.search.interface import Hook, Ids, Scores, Step
+from seq2edge.search.restricted_vocabulary import narrowed
 from seq2edge.search.sampling import sample
-from seq2edge.search.step import Hook, Ids, Scores, Step
+from seq2edge.search.streaming import Growing
 
 __all__ = ["Growing", "Hook", "Hypothesis", "Ids", "Scores", "Step", "prefix_block", "search"]
 

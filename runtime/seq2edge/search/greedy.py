@@ -1,18 +1,15 @@
-"""Take the likeliest token at each step; needs numpy."""
+"""Take the likeliest token at each step."""
 
 from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from seq2edge.generation import GenerationOptions
-from seq2edge.search.choose import choice_of
-from seq2edge.search.ends import is_end
-from seq2edge.search.forbidden import check_allowed
+from seq2edge.config.generation import GenerationOptions
 from seq2edge.search.hypothesis import Hypothesis
-from seq2edge.search.probability import as_summing, log_totals
-from seq2edge.search.processors import Processors
-from seq2edge.search.step import Hook, Ids, Scores, Step, SummingStep
-from seq2edge.search.walk import Made, collect
+from seq2edge.search.interface import Hook, Ids, Scores, Step, SummingStep
+from seq2edge.search.log_softmax import as_summing, log_totals
+from seq2edge.search.logits_processors import Processors, check_allowed, choice_of, is_end
+from seq2edge.search.sampling import Made, collect
 
 
 def greedy(

@@ -1,11 +1,11 @@
-"""One answer of the search, and the few best ones of each sentence; needs numpy."""
+"""One answer of the search, and the few best ones of each sentence."""
 
 import math
 from dataclasses import dataclass
 
 import numpy as np
 
-from seq2edge.search.step import Scores
+from seq2edge.search.interface import Scores
 
 UNREACHED = -1e9  # Hugging Face's score of a beam that does not exist; any real one is above it
 STEEPEST = 60.0  # logarithm of the largest normaliser; UNREACHED divided by the smallest still is a float32

@@ -1,15 +1,104 @@
-"""Draw tokens at random, in a way that only the seed and the sentence decide; needs numpy."""
+"""Draw tokens at random, in a way that only the seed and the sentence decide.
 
-from collections.abc import Iterator, Sequence
+Make tokens one after another, each output on its own: what greedy search and sampling share.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
-from seq2edge.generation import GenerationOptions
-from seq2edge.search.forbidden import check_allowed
+from seq2edge.config.generation import GenerationOptions
 from seq2edge.search.hypothesis import Hypothesis
-from seq2edge.search.processors import Processors
-from seq2edge.search.step import Hook, Ids, Scores, Step
-from seq2edge.search.walk import Made, collect, walk
+from seq2edge.search.interface import Flags, Hook, Ids, Scores, Step
+from seq2edge.search.log_softmax import chosen_log_probabilities
+from seq2edge.search.logits_processors import Processors, check_allowed, is_end
+
+Choose = Callable[[Scores, Ids], Ids]  # scores (R, V) and which output each row is (R,) -> a token for each row (R,)
+
+
+class Made(NamedTuple):
+    """The tokens of one step; an output that has ended does not come again."""
+
+    outputs: Ids  # (R,), where output k of sentence n is n * K + k
+    tokens: Ids  # (R,)
+    log_probabilities: Scores  # (R,)
+    ended: Flags  # (R,)
+
+
+def walk(
+    step: Step,
+    prefixes: Ids,
+    choose: Choose,
+    processors: Processors,
+    options: GenerationOptions,
+    *,
+    copies: int = 1,
+) -> Iterator[Made]:
+    """Choose a token for every output that has not ended; a sentence leaves the batch with the last of its outputs.
+
+    N sentences have K outputs each; B sentences and R outputs are still going.
+    """
+    limit = options.longest(prefixes.shape[1])
+    sequences = _room(prefixes, copies, limit, options.pad_token_id)  # (N, K, limit)
+    going = np.ones(sequences.shape[:2], dtype=bool)  # (N, K)
+    sentences = np.arange(len(prefixes), dtype=np.int64)  # (B,)
+    tokens, rows = prefixes[:, None, :], sentences[:, None]  # (B, 1, T), (B, 1): all outputs of a sentence are equal
+    for length in range(prefixes.shape[1], limit):
+        logits = _rows_going(step(tokens, rows), going[sentences])  # (R, V)
+        outputs = np.flatnonzero(going)  # (R,)
+        scores = logits
+        if processors.needed(length):
+            scores = processors(outputs // copies, sequences[going, :length], logits.copy())
+        chosen = choose(scores, outputs)  # (R,)
+        ended = is_end(chosen, options.eos_ids)
+        yield Made(outputs, chosen, chosen_log_probabilities(logits, chosen), ended)
+        sequences[going, length] = chosen
+        going[going] = ~ended
+        left = going[sentences].any(axis=1)  # (B,)
+        if not left.any():
+            break
+        rows = _continued(rows, copies)[left]
+        sentences = sentences[left]
+        tokens = sequences[sentences, :, length, None]  # (B, K, 1)
+
+
+def collect(steps: Iterable[Made], count: int) -> list[Hypothesis]:
+    """Put the tokens of each output together."""
+    made = list(steps)
+    outputs = np.concatenate([one.outputs for one in made])
+    order = np.argsort(outputs, kind="stable")
+    ends = np.cumsum(np.bincount(outputs, minlength=count))[:-1]
+    tokens, scores, ended = (
+        [part.tolist() for part in np.split(np.concatenate(parts)[order], ends)]
+        for parts in zip(*((one.tokens, one.log_probabilities, one.ended) for one in made), strict=True)
+    )
+    return [
+        Hypothesis(tokens=tokens[i], score=sum(scores[i]), token_scores=scores[i], ended=ended[i][-1])
+        for i in range(count)
+    ]
+
+
+def _room(prefixes: Ids, copies: int, limit: int, pad: int) -> Ids:
+    """The prefixes with room for what follows; an output that has ended goes on with padding."""
+    sequences = np.full((len(prefixes), copies, limit), pad, dtype=np.int64)
+    sequences[:, :, : prefixes.shape[1]] = prefixes[:, None, :]
+    return sequences
+
+
+def _rows_going(logits: Scores, going: Flags) -> Scores:  # (B, 1 or K, V), (B, K) -> (R, V)
+    """The rows of outputs that have not ended; in the first call one row stands for all outputs of a sentence."""
+    if logits.shape[1] == 1 and going.all():
+        return np.repeat(logits[:, 0], going.shape[1], axis=0) if going.shape[1] > 1 else logits[:, 0]
+    return logits[going]
+
+
+def _continued(rows: Ids, copies: int) -> Ids:  # (B, K)
+    """Every output continues its own row of the last call."""
+    count, rows_before = rows.shape
+    first = np.arange(count, dtype=np.int64)[:, None] * rows_before  # (B, 1)
+    continued: Ids = first + np.arange(copies) % rows_before
+    return continued
 
 
 def sample(

@@ -1,8 +1,8 @@
-"""The greatest few of many scores, equal ones in order of their place; needs numpy."""
+"""The greatest few of many scores, equal ones in order of their place."""
 
 import numpy as np
 
-from seq2edge.search.step import Ids, Scores
+from seq2edge.search.interface import Ids, Scores
 
 GROUPS = 256  # so many peaks are sorted, which is more than most ask for
 MEMBERS = 16  # of a small group

@@ -10,10 +10,10 @@ import torch
 from torch import nn
 from transformers.models.t5.modeling_t5 import T5Attention
 
-from seq2edge.architecture import Architecture, count_parameters
-from seq2edge_export.embedding import distance_buckets, sinusoids
-from seq2edge_export.layers import ACTIVATIONS, Attention, KeysValues, Ssru
-from seq2edge_export.model import Transformer, places_of
+from seq2edge.config.architecture import Architecture, count_parameters
+from seq2edge_export.model.embedding import distance_buckets, sinusoids
+from seq2edge_export.model.layers import ACTIVATIONS, Attention, KeysValues, Ssru
+from seq2edge_export.model.transformer import Transformer, places_of
 
 TINY = Architecture(
     source_vocabulary=40,

@@ -11,16 +11,16 @@ import pytest
 from tiny_checkpoint import SENTENCES, TINY, write_checkpoint
 
 from seq2edge.bench.plan import Peers
-from seq2edge.bench.record import Report
+from seq2edge.bench.report import Report
 from seq2edge.bench.run import Wanted, run
-from seq2edge.bench.work import Texts, search_options
-from seq2edge.decoding import decode
+from seq2edge.bench.workload import Texts, search_options
 from seq2edge.errors import CheckpointError, DataError, UsageError
+from seq2edge.search.batch_decode import decode
 from seq2edge_export.checkpoint import load_checkpoint
 from seq2edge_export.export import export_bundle
 from seq2edge_export.peers import open_peer, optimum_model, torch_model
 from seq2edge_export.peers.ctranslate2 import search_arguments
-from seq2edge_export.peers.request import Request
+from seq2edge_export.peers.interface import Request
 from seq2edge_export.torch_engine import TorchEngine
 
 ROOT = Path(__file__).parents[3]
@@ -31,7 +31,7 @@ class Block:
         if name.split(".")[0] == {package!r}:
             raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
 sys.meta_path.insert(0, Block())
-from seq2edge.cli import main
+from seq2edge.cli.main import main
 main(prog_name="seq2edge")
 """
 

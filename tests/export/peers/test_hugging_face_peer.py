@@ -8,13 +8,13 @@ import torch
 from tiny_checkpoint import TINY, random_model, write_checkpoint
 from transformers import AutoModelForSeq2SeqLM
 
-from seq2edge.architecture import Architecture
-from seq2edge.bench.work import search_options
-from seq2edge.decoding import decode
+from seq2edge.bench.workload import search_options
+from seq2edge.config.architecture import Architecture
+from seq2edge.search.batch_decode import decode
 from seq2edge_export.checkpoint import Checkpoint, load_checkpoint
-from seq2edge_export.peers.arguments import generate_arguments
 from seq2edge_export.peers.generate import translate
 from seq2edge_export.peers.hugging_face import inexpressible, write_folder
+from seq2edge_export.peers.interface import generate_arguments
 from seq2edge_export.torch_engine import TorchEngine
 
 # Of logits up to some ten: the same sums in float32 in another order.

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from transformers import LogitsProcessorList
 
-from seq2edge.generation import GenerationOptions
+from seq2edge.config.generation import GenerationOptions
 from seq2edge.search import beam, search
 
 START, PAD, END, VOCABULARY = 0, 1, 2, 40

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from transformers.generation import logits_process as theirs
 
-from seq2edge.search import processors as ours
+from seq2edge.search import logits_processors as ours
 
 END, VOCABULARY = (2, 3), 12
 

@@ -9,10 +9,9 @@ from typing import Any
 import pytest
 import torch
 
-from seq2edge.files import replaced_file
-from seq2edge_export.training.history import Measurement
-from seq2edge_export.training.job import Job
-from seq2edge_export.training.settings import ModelSettings, TokenizerSettings, TrainingSettings
+from seq2edge.bundle.atomic_files import replaced_file
+from seq2edge_export.training.config import Job, ModelSettings, TokenizerSettings, TrainingSettings
+from seq2edge_export.training.report import Measurement
 
 ADJECTIVES = ["red", "blue", "green", "big", "small", "old", "new", "good"]
 NOUNS = ["cat", "dog", "bird", "house", "tree", "child", "man", "woman"]
@@ -85,7 +84,7 @@ def quick_curves(monkeypatch: pytest.MonkeyPatch) -> None:
         with replaced_file(path) as new:
             new.write_bytes(b"\x89PNG")
 
-    monkeypatch.setattr("seq2edge_export.training.run.draw_curves", draw)
+    monkeypatch.setattr("seq2edge_export.training.loop.draw_curves", draw)
 
 
 @pytest.fixture

@@ -5,9 +5,9 @@ import torch
 from safetensors.torch import load_file
 
 from seq2edge_export.checkpoint import weights_of
-from seq2edge_export.model import Transformer
-from seq2edge_export.training.average import forget_weights_after, keep_weights, kept_weights, load_average
-from seq2edge_export.training.job import Job
+from seq2edge_export.model.transformer import Transformer
+from seq2edge_export.training.checkpointing import forget_weights_after, keep_weights, kept_weights, load_average
+from seq2edge_export.training.config import Job
 
 
 def test_the_average_is_the_mean_of_the_files(tmp_path: Path, make_job: Callable[..., Job]) -> None:

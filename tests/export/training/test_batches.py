@@ -4,10 +4,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from seq2edge_export.training.batches import make_batch, plan_epoch
-from seq2edge_export.training.epochs import Epochs
-from seq2edge_export.training.settings import TrainingSettings
-from seq2edge_export.training.state import Progress
+from seq2edge_export.training.checkpointing import Progress
+from seq2edge_export.training.config import TrainingSettings
+from seq2edge_export.training.data import make_batch, plan_epoch
+from seq2edge_export.training.loop import Epochs
 
 LENGTHS = st.integers(1, 200).flatmap(lambda rows: arrays(np.int64, (rows, 2), elements=st.integers(1, 50)))
 SEEDS = st.integers(0, 2**32 - 1)

@@ -3,11 +3,10 @@ from pathlib import Path
 import pytest
 
 from seq2edge.errors import DataError
-from seq2edge.tokenizer import Tokenizer
-from seq2edge.vocabularies import SentencePieces
-from seq2edge_export.training.corpus import encode_pairs
-from seq2edge_export.training.pairs import Pairs
-from seq2edge_export.training.settings import TokenizerSettings
+from seq2edge.text.tokenizer import Tokenizer
+from seq2edge.text.vocabularies import SentencePieces
+from seq2edge_export.training.config import TokenizerSettings
+from seq2edge_export.training.data import Pairs, encode_pairs
 from seq2edge_export.training.tokenizer import load_tokenizer, train_tokenizer
 
 

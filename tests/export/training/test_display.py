@@ -2,8 +2,7 @@ import io
 
 from rich.console import Console
 
-from seq2edge_export.training.display import Display
-from seq2edge_export.training.history import Measurement
+from seq2edge_export.training.report import Display, Measurement
 
 ROW = Measurement(
     step=1500, epoch=2.5, seconds=60.0, learning_rate=0.001, train_loss=3.25, dev_loss=3.125, dev_bleu=17.5

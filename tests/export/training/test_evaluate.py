@@ -5,11 +5,11 @@ from typing import Any
 import pytest
 import torch
 
-from seq2edge_export.model import Transformer
+from seq2edge_export.model.transformer import Transformer
 from seq2edge_export.training import evaluate
-from seq2edge_export.training.batches import Encoded
+from seq2edge_export.training.config import Job
+from seq2edge_export.training.data import Encoded
 from seq2edge_export.training.evaluate import DevSet, dev_bleu, dev_loss
-from seq2edge_export.training.job import Job
 from seq2edge_export.training.tokenizer import TOKENS
 
 ROWS: list[Encoded] = [([5, 6, 7, 3], [8, 9, 3]), ([10, 3], [11, 12, 13, 14, 3]), ([15, 16, 3], [17, 3])]

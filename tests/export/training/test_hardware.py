@@ -9,7 +9,7 @@ import torch
 
 from seq2edge.errors import UsageError
 from seq2edge_export.training import hardware
-from seq2edge_export.training.settings import TrainingSettings
+from seq2edge_export.training.config import TrainingSettings
 
 
 def test_the_probe_of_bf16_survives_whatever_the_cpu_does() -> None:

@@ -1,7 +1,7 @@
 import csv
 from pathlib import Path
 
-from seq2edge_export.training.history import Measurement, best_of, draw_curves, since_best, write_table
+from seq2edge_export.training.report import Measurement, best_of, draw_curves, since_best, write_table
 
 
 def row(step: int, *, bleu: float, loss: float) -> Measurement:

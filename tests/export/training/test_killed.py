@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from seq2edge_export.training.job import Job
-from seq2edge_export.training.trainer import train
+from seq2edge_export.training.config import Job
+from seq2edge_export.training.loop import train
 
 pytestmark = [
     pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork and SIGKILL"),
@@ -26,15 +26,15 @@ MakeJob = Callable[..., Job]
 DRIVER = """
 import json, os, pathlib, signal, sys, traceback
 import sacrebleu.metrics.bleu, torch._dynamo  # what a first measurement and a first update import
-import seq2edge_export.commands.train, seq2edge_export.training.display, seq2edge_export.training.run
-from seq2edge.cli import main
-from seq2edge.files import replaced_file
+import seq2edge_export.cli.train, seq2edge_export.training.report, seq2edge_export.training.loop
+from seq2edge.cli.main import main
+from seq2edge.bundle.atomic_files import replaced_file
 
 def draw(history, path):  # matplotlib would take most of the time
     with replaced_file(path) as new:
         new.write_bytes(b"\\x89PNG")
 
-seq2edge_export.training.run.draw_curves = draw
+seq2edge_export.training.loop.draw_curves = draw
 
 def die_at(name, times):
     rename, seen = pathlib.Path.replace, 0

@@ -5,9 +5,9 @@ import pytest
 import torch
 
 from seq2edge.errors import UsageError
-from seq2edge_export.training.batches import Batch, Encoded, make_batch
+from seq2edge_export.training.config import Job
+from seq2edge_export.training.data import Batch, Encoded, make_batch
 from seq2edge_export.training.evaluate import summed_loss
-from seq2edge_export.training.job import Job
 from seq2edge_export.training.learner import Learner
 from seq2edge_export.training.tokenizer import TOKENS
 

@@ -6,9 +6,7 @@ from typing import Any
 import pytest
 
 from seq2edge.errors import UsageError
-from seq2edge_export.training.job import Job
-from seq2edge_export.training.limits import LIMITS
-from seq2edge_export.training.settings import ModelSettings, TokenizerSettings, TrainingSettings
+from seq2edge_export.training.config import LIMITS, Job, ModelSettings, TokenizerSettings, TrainingSettings
 
 BAD: dict[str, Any] = {
     "vocabulary": 100,

@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from seq2edge.errors import DataError
-from seq2edge_export.training.pairs import read_pairs
+from seq2edge_export.training.data import read_pairs
 
 
 def test_bad_lines_are_counted_by_kind_and_skipped(tmp_path: Path) -> None:

@@ -10,10 +10,9 @@ from safetensors.torch import load_file
 
 from seq2edge.errors import CheckpointError, UsageError
 from seq2edge_export.checkpoint import read_config
-from seq2edge_export.training.job import Job
-from seq2edge_export.training.settings import ModelSettings, TokenizerSettings, TrainingSettings
-from seq2edge_export.training.state import read_state
-from seq2edge_export.training.trainer import train
+from seq2edge_export.training.checkpointing import read_state
+from seq2edge_export.training.config import Job, ModelSettings, TokenizerSettings, TrainingSettings
+from seq2edge_export.training.loop import train
 
 pytestmark = pytest.mark.usefixtures("quick_curves")
 MakeJob = Callable[..., Job]

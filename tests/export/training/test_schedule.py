@@ -1,7 +1,7 @@
 import pytest
 
-from seq2edge_export.training.schedule import learning_rate
-from seq2edge_export.training.settings import TrainingSettings
+from seq2edge_export.training.config import TrainingSettings
+from seq2edge_export.training.learner import learning_rate
 
 
 def test_the_rate_rises_linearly_and_falls_with_the_inverse_square_root() -> None:

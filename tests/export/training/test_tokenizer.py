@@ -7,12 +7,12 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from sentencepiece import SentencePieceNormalizer
 
+from seq2edge.config.tokenizer import SpecialTokens
 from seq2edge.errors import DataError, UsageError
-from seq2edge.tokenizer import Tokenizer
-from seq2edge.tokens import SpecialTokens
+from seq2edge.text.tokenizer import Tokenizer
 from seq2edge_export.training import tokenizer as training
-from seq2edge_export.training.pairs import Pairs
-from seq2edge_export.training.settings import TokenizerSettings
+from seq2edge_export.training.config import TokenizerSettings
+from seq2edge_export.training.data import Pairs
 
 ENGLISH = ["the cat sees a dog", "a dog hears the bird", "the bird sees the old cat", "good morning, dear tree"] * 5
 CHINESE = ["猫看见一只狗。", "狗听见鸟。", "鸟看见老猫。", "早上好，亲爱的树。"] * 5

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from seq2edge.cli import main
+from seq2edge.cli.main import main
+from seq2edge_export.training.config import ModelSettings, TokenizerSettings, TrainingSettings
 from seq2edge_export.training.learner import Learner
-from seq2edge_export.training.settings import ModelSettings, TokenizerSettings, TrainingSettings
 
 Arguments = Callable[..., list[str]]
 
@@ -77,7 +77,7 @@ def test_a_run_interrupted_before_it_saved_anything_says_so(
     def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("seq2edge_export.training.trainer.train_tokenizer", interrupted)
+    monkeypatch.setattr("seq2edge_export.training.loop.train_tokenizer", interrupted)
     result = CliRunner().invoke(main, arguments(tmp_path / "out"))
     assert result.exit_code == 130
     assert result.stderr.endswith("interrupted: nothing was saved yet\n")

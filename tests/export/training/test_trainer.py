@@ -9,11 +9,11 @@ from safetensors.torch import load_file
 
 from seq2edge.errors import DataError, UsageError
 from seq2edge_export.checkpoint import load_checkpoint, read_config
-from seq2edge_export.training import run as running
-from seq2edge_export.training.job import Job
+from seq2edge_export.training import loop as running
+from seq2edge_export.training.checkpointing import read_state
+from seq2edge_export.training.config import Job
 from seq2edge_export.training.learner import Learner
-from seq2edge_export.training.state import read_state
-from seq2edge_export.training.trainer import train
+from seq2edge_export.training.loop import train
 
 pytestmark = pytest.mark.usefixtures("quick_curves")
 MakeJob = Callable[..., Job]

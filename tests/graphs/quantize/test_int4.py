@@ -6,9 +6,9 @@ import pytest
 from small_graphs import FORMS, finish, given, linear, load, operators, run, tied
 
 from seq2edge.errors import UsageError
-from seq2edge_graphs.quantize.blocks import round_blocks
-from seq2edge_graphs.quantize.plan import plan_precision, quantize
-from seq2edge_graphs.weights import save_sharing_weights
+from seq2edge_graphs.bundle_writer import save_sharing_weights
+from seq2edge_graphs.quantize.apply import plan_precision, quantize
+from seq2edge_graphs.quantize.gptq import round_blocks
 
 RANDOM = np.random.default_rng(0)
 CHANNELS = RANDOM.normal(size=(32, 96)).astype(np.float32)  # (N, K)

@@ -5,9 +5,9 @@ import onnx_ir as ir
 import pytest
 from small_graphs import FORMS, finish, given, linear, load, operators, run, tied
 
-from seq2edge.bundle import Dialect
-from seq2edge_graphs.quantize.plan import plan_precision, quantize
-from seq2edge_graphs.weights import load_with_weights, save_sharing_weights
+from seq2edge.bundle.bundle import Dialect
+from seq2edge_graphs.bundle_writer import load_with_weights, save_sharing_weights
+from seq2edge_graphs.quantize.apply import plan_precision, quantize
 
 RANDOM = np.random.default_rng(0)
 CHANNELS = RANDOM.normal(size=(32, 64)).astype(np.float32)  # (N, K)

@@ -1,8 +1,7 @@
 import numpy as np
 import pytest
 
-from seq2edge_graphs.quantize.integers import round_channels, round_rows
-from seq2edge_graphs.quantize.scales import rounded_up
+from seq2edge_graphs.quantize.storage import round_channels, round_rows, rounded_up
 
 RANDOM = np.random.default_rng(0)
 

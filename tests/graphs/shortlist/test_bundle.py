@@ -7,11 +7,12 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from seq2edge import Translator, names
-from seq2edge.bundle import EMBEDDED, Bundle, load_bundle
-from seq2edge.cli import main
+from seq2edge import Translator
+from seq2edge.bundle import tensor_names
+from seq2edge.bundle.bundle import EMBEDDED, Bundle, load_bundle
+from seq2edge.cli.main import main
+from seq2edge.engine.shortlist import Shortlist, shortlist_of
 from seq2edge.errors import BundleError
-from seq2edge.shortlist import Shortlist, shortlist_of
 from seq2edge_graphs.shortlist.bundle import add_shortlist
 
 TEXTS = [
@@ -84,8 +85,8 @@ def test_a_hook_and_a_stream_work_with_ids(narrow: Path) -> None:
 
 
 def test_weights_are_there_once(whole: Path) -> None:
-    assert (whole / names.WEIGHTS).read_bytes() == (EMBEDDED / names.WEIGHTS).read_bytes()
-    assert (whole / names.SHORT_DECODER).stat().st_size < 40_000
+    assert (whole / tensor_names.WEIGHTS).read_bytes() == (EMBEDDED / tensor_names.WEIGHTS).read_bytes()
+    assert (whole / tensor_names.SHORT_DECODER).stat().st_size < 40_000
 
 
 def test_a_shortlist_of_another_model_is_refused(whole: Path, tmp_path: Path) -> None:
@@ -96,10 +97,10 @@ def test_a_shortlist_of_another_model_is_refused(whole: Path, tmp_path: Path) ->
 
 def test_a_manifest_must_name_the_graphs_of_a_shortlist(narrow: Path, tmp_path: Path) -> None:
     made = add_shortlist(narrow, tmp_path / "bundle", some_words)  # one that had a shortlist gets another
-    (made.folder / names.WORDS_GRAPH).unlink()
-    manifest = json.loads((made.folder / names.MANIFEST).read_text(encoding="utf-8"))
-    del manifest["files"][names.WORDS_GRAPH]
-    (made.folder / names.MANIFEST).write_text(json.dumps(manifest), encoding="utf-8")
+    (made.folder / tensor_names.WORDS_GRAPH).unlink()
+    manifest = json.loads((made.folder / tensor_names.MANIFEST).read_text(encoding="utf-8"))
+    del manifest["files"][tensor_names.WORDS_GRAPH]
+    (made.folder / tensor_names.MANIFEST).write_text(json.dumps(manifest), encoding="utf-8")
     with pytest.raises(BundleError, match=r"does not name words\.onnx"):
         load_bundle(made.folder)
 

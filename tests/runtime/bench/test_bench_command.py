@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from seq2edge.bench.record import read_report
-from seq2edge.bundle import EMBEDDED
+from seq2edge.bench.report import read_report
+from seq2edge.bundle.bundle import EMBEDDED
 
 
 def bench(*arguments: object) -> subprocess.CompletedProcess[str]:

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from seq2edge.bench.fingerprint import take_fingerprint
-from seq2edge.bench.memory import peak_memory
+from seq2edge.bench.environment import take_fingerprint
+from seq2edge.bench.system import peak_memory
 
 CPU = """processor\t: 0
 model name\t: Some CPU @ 2.00GHz

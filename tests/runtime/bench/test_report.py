@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 from bench_reports import OURS, report, side_by_side
 
-from seq2edge.bench.plot import draw_report
-from seq2edge.bench.record import read_report, write_report
-from seq2edge.bench.table import aligned, describe
+from seq2edge.bench.render import aligned, describe, draw_report
+from seq2edge.bench.report import read_report, write_report
 from seq2edge.errors import DataError, UsageError
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from seq2edge.bench.statistics import LEAST_NOISE, latency_of, noise_of, ratio_of
+from seq2edge.bench.report import LEAST_NOISE, latency_of, noise_of, ratio_of
 
 
 def test_percentiles_of_a_hundred_times_are_where_they_should_be() -> None:

@@ -2,13 +2,13 @@
 
 import pytest
 
-from seq2edge.bench.rounds import alternate
+from seq2edge.bench.run import alternate
 from seq2edge.bench.system import Answer
-from seq2edge.bench.work import Texts, Work, first_token_only, search_options
-from seq2edge.bundle import EMBEDDED, load_bundle
+from seq2edge.bench.workload import Texts, Work, first_token_only, search_options
+from seq2edge.bundle.bundle import EMBEDDED, load_bundle
+from seq2edge.config.generation import GenerationOptions
 from seq2edge.errors import DataError, UsageError
-from seq2edge.generation import GenerationOptions
-from seq2edge.tokenizer import Tokenizer, load_tokenizer
+from seq2edge.text.tokenizer import Tokenizer, load_tokenizer
 
 OPTIONS = GenerationOptions(
     decoder_start_token_id=2, eos_token_id=3, pad_token_id=0, num_beams=4, max_new_tokens=256, forced_eos_token_id=3

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import pytest
 
-from seq2edge.generation import GenerationOptions
+from seq2edge.config.generation import GenerationOptions
 
 Table = Callable[[int, tuple[int, ...]], Sequence[float]]  # sentence and tokens so far -> logits of the next token
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from seq2edge.errors import UsageError
 from seq2edge.search import search
-from seq2edge.search.processors import Processors
+from seq2edge.search.logits_processors import Processors
 
 SENTENCES = 5
 STARTS = [[0]] * SENTENCES

@@ -7,7 +7,7 @@ import pytest
 
 from seq2edge.errors import NotANumberError, WrongValueError
 from seq2edge.search import search
-from seq2edge.search.probability import log_softmax
+from seq2edge.search.log_softmax import log_softmax
 from seq2edge.search.top_k import top_k
 
 STARTS = [[0]] * 4

@@ -4,8 +4,8 @@ from dataclasses import asdict
 
 import pytest
 
-from seq2edge.closed import ClosedError, read_closed
-from seq2edge.generation import GenerationOptions
+from seq2edge.config.generation import GenerationOptions
+from seq2edge.config.schema import ClosedError, read_closed
 
 IDS = {"decoder_start_token_id": 0, "eos_token_id": 2, "pad_token_id": 1}
 

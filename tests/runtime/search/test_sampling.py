@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from seq2edge.search import search
-from seq2edge.search.processors import keep_top_k, keep_top_p, temperature
+from seq2edge.search.logits_processors import keep_top_k, keep_top_p, temperature
 from seq2edge.search.sampling import Noise
 from seq2edge.search.top_k import top_k
 

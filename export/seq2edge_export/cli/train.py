@@ -1,0 +1,66 @@
+"""``seq2edge train``: sentence pairs to a checkpoint."""
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from seq2edge.cli.click_options import grouped_help, options_of, take
+from seq2edge_export.training.config import ModelSettings, TokenizerSettings, TrainingSettings
+
+GROUPS = {"Vocabulary": TokenizerSettings, "Model": ModelSettings, "Training": TrainingSettings}
+
+
+@click.command(cls=grouped_help(GROUPS))
+@click.option("--train", "train_file", type=click.Path(path_type=Path), required=True, help="Pairs to learn from.")
+@click.option("--dev", "dev_file", type=click.Path(path_type=Path), required=True, help="Pairs to measure on.")
+@click.option("--output", type=click.Path(path_type=Path), required=True, help="Checkpoint folder to make.")
+@click.option("--resume", is_flag=True, help="Go on where a run with this output was interrupted, if there was one.")
+@click.option("--source-lang", default="", help="Language to translate from, as in 'en'; kept in the checkpoint.")
+@click.option("--target-lang", default="", help="Language to translate to, as in 'de'; kept in the checkpoint.")
+@click.option("--license", default="", help="Licence of the trained model, for its card.")
+@click.option("--attribution", default="", help="Whose data it was trained on, for its card.")
+@options_of(TokenizerSettings)
+@options_of(ModelSettings)
+@options_of(TrainingSettings)
+def command(
+    train_file: Path,
+    dev_file: Path,
+    output: Path,
+    resume: bool,
+    source_lang: str,
+    target_lang: str,
+    license: str,
+    attribution: str,
+    **values: Any,
+) -> None:
+    """Train a translation model on lines of  source<TAB>target  in UTF-8.
+
+    The checkpoint is the best average of the last measured weights so far, usable while the training goes on.
+    Beside it, training/log.csv and training/curves.png show the learning curves. A run that was stopped, however it
+    was, goes on with the same command and --resume.
+    """
+    from seq2edge_export.training.config import Job
+    from seq2edge_export.training.loop import train
+    from seq2edge_export.training.report import Display
+
+    job = Job(
+        train=train_file,
+        dev=dev_file,
+        output=output,
+        source_language=source_lang,
+        target_language=target_lang,
+        license=license,
+        attribution=attribution,
+        tokenizer=take(TokenizerSettings, values),
+        model=take(ModelSettings, values),
+        training=take(TrainingSettings, values),
+    )
+    try:
+        with Display(steps=job.training.max_steps) as display:
+            best = train(job, resume=resume, observer=display)
+    except KeyboardInterrupt:
+        saved = "give the same command with --resume to go on" if job.state.exists() else "nothing was saved yet"
+        click.echo(f"interrupted: {saved}", err=True)
+        raise SystemExit(130) from None
+    click.echo(f"{output}: BLEU {best.dev_bleu:.2f} and dev loss {best.dev_loss:.3f} after {best.step:,} updates")

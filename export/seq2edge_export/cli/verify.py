@@ -1,0 +1,55 @@
+"""``seq2edge verify``: compare a bundle with its original."""
+
+from pathlib import Path
+
+import click
+
+from seq2edge.cli.click_options import device_options, signature_option
+
+
+@click.command()
+@click.argument("bundle", type=click.Path(path_type=Path))
+@click.option("--against", type=click.Path(path_type=Path), required=True, help="The checkpoint it was exported from.")
+@click.option("--input", "source", type=click.Path(path_type=Path), help="Sentences, one a line; else a built-in set.")
+@click.option("--reference", type=click.Path(path_type=Path), help="Their translations, for BLEU and chrF.")
+@device_options()
+@click.option("--json", "as_json", is_flag=True, help="Print the verdict as JSON.")
+@signature_option
+def command(
+    bundle: Path,
+    against: Path,
+    source: Path | None,
+    reference: Path | None,
+    device: str,
+    provider_options: tuple[str, ...],
+    strict_device: bool,
+    as_json: bool,
+    require_signature: Path | None,
+) -> None:
+    """Compare BUNDLE with the PyTorch model it came from; exit code 1 if it says something else."""
+    from seq2edge_export.weight_offload import give_back_large_blocks
+
+    give_back_large_blocks()
+    from seq2edge.bundle.bundle import load_bundle
+    from seq2edge.cli.progress import stages
+    from seq2edge.devices.auto import resolve_device
+    from seq2edge.devices.registry import Place, parse_options
+    from seq2edge.errors import ParityError
+    from seq2edge_export.loaders import load_checkpoint
+    from seq2edge_export.verify import as_table, to_json, verify
+    from seq2edge_export.weight_offload import resting
+    from seq2edge_graphs.parity.sentences import read_texts
+
+    texts, references = read_texts(source, reference)
+    loaded = load_bundle(bundle, require_signature=require_signature)
+    wanted = Place(device=device, options=parse_options(provider_options), strict=strict_device)
+    place = resolve_device(wanted, loaded.manifest)
+    with stages() as say:
+        say("reading the checkpoint")
+        original = load_checkpoint(against).original()
+        say("comparing")
+        with resting(original.graphs) as rest:
+            verdict = verify(loaded, original, texts=texts, references=references, place=place, rest=rest)
+    click.echo(to_json(verdict) if as_json else as_table(verdict))
+    if not verdict.passed:
+        raise ParityError(str(verdict))

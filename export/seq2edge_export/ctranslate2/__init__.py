@@ -1,1 +1,0 @@
-"""What CTranslate2 makes of a model: a file of named arrays, settings in JSON, vocabularies."""

@@ -1,1 +1,0 @@
-"""What fairseq makes of a model: a pickled checkpoint, dictionaries, and the files of its tokenizer."""

@@ -1,0 +1,1 @@
+"""Load CTranslate2 models and Argos packages."""

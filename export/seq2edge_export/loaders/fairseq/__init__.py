@@ -1,0 +1,1 @@
+"""Load checkpoints of fairseq."""

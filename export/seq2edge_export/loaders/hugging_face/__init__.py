@@ -1,0 +1,1 @@
+"""Load Hugging Face models."""

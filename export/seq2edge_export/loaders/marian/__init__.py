@@ -1,0 +1,1 @@
+"""Load checkpoints in the formats of Marian, Bergamot and Firefox."""

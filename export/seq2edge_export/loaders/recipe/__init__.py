@@ -1,0 +1,1 @@
+"""Load any ``nn.Transformer`` state dict that a recipe describes."""

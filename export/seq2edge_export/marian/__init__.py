@@ -1,1 +1,0 @@
-"""What Marian writes: a file of named tensors with its settings inside, vocabularies, and settings of the search."""

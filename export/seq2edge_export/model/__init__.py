@@ -1,0 +1,1 @@
+"""The PyTorch Transformer that every checkpoint family is loaded into."""

@@ -1,1 +1,0 @@
-"""T5 as Hugging Face keeps it: shape, tensors and text."""

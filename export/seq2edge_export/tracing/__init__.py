@@ -1,0 +1,1 @@
+"""Trace PyTorch modules to ONNX graphs."""

@@ -1,1 +1,0 @@
-"""Prove that a bundle says what the original model says."""

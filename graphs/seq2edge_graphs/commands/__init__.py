@@ -1,1 +1,0 @@
-"""Commands that shape bundles without PyTorch; each module imports only click at its top."""

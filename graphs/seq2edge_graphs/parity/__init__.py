@@ -1,0 +1,1 @@
+"""Compare the outputs of a bundle with those of the source model."""

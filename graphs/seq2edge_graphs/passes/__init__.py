@@ -1,0 +1,1 @@
+"""Passes that edit one ONNX graph."""

@@ -1,0 +1,90 @@
+"""On which machine and with which versions something was measured."""
+
+import os
+import platform
+import sys
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+from seq2edge import __version__
+from seq2edge.devices.cpu import allowed_cpus
+
+CPU_INFO, MEMORY_INFO = Path("/proc/cpuinfo"), Path("/proc/meminfo")
+# What decides which kernels of matrix products run; Linux's names.
+FLAGS = (
+    *("avx", "avx2", "fma", "f16c", "avx_vnni", "avx512f", "avx512bw", "avx512_vnni", "avx512_bf16", "avx512_fp16"),
+    *("amx_tile", "amx_int8", "amx_bf16", "asimd", "asimddp", "asimdhp", "i8mm", "bf16", "sve"),
+)
+PACKAGES = (
+    *("onnxruntime", "onnxruntime-gpu", "onnxruntime-openvino", "onnxruntime-webgpu", "onnxruntime-directml"),
+    *("onnxruntime-ep-openvino", "onnxruntime-ep-webgpu"),
+    *("numpy", "torch", "transformers", "ctranslate2", "sacrebleu"),
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fingerprint:
+    """All that figures depend on besides the model; what is not known is empty or null."""
+
+    cpu: str
+    flags: tuple[str, ...]
+    cores: int
+    allowed_cores: int
+    memory_bytes: int | None
+    system: str
+    python: str
+    versions: dict[str, str]  # of seq2edge and of the packages that are installed
+    load_average: float | None  # of the last minute before
+    time: str
+
+
+def take_fingerprint(cpu_info: Path = CPU_INFO) -> Fingerprint:
+    fields = _fields(cpu_info)
+    return Fingerprint(
+        cpu=fields.get("model name") or platform.processor() or platform.machine(),
+        flags=_flags(fields),
+        cores=os.cpu_count() or 1,
+        allowed_cores=allowed_cpus(),
+        memory_bytes=_memory(),
+        system=f"{platform.system()} {platform.release()} {platform.machine()}",
+        python=platform.python_version(),
+        versions={"seq2edge": __version__, **_versions()},
+        load_average=load_average(),
+        time=datetime.now(UTC).isoformat(timespec="seconds"),
+    )
+
+
+def load_average() -> float | None:
+    """How many processes wanted to run during the last minute."""
+    return round(os.getloadavg()[0], 2) if sys.platform != "win32" else None
+
+
+def _fields(path: Path) -> dict[str, str]:
+    """What ``/proc/cpuinfo`` says of the first CPU."""
+    if not path.exists():
+        return {}
+    first = path.read_text(encoding="utf-8", errors="replace").split("\n\n")[0]
+    parts = (line.partition(":") for line in first.splitlines())
+    return {name.strip(): value.strip() for name, _, value in parts}
+
+
+def _flags(fields: dict[str, str]) -> tuple[str, ...]:
+    found = set((fields.get("flags") or fields.get("Features") or "").split())
+    return tuple(flag for flag in FLAGS if flag in found)
+
+
+def _memory() -> int | None:
+    total = _fields(MEMORY_INFO).get("MemTotal", "").split()
+    return int(total[0]) * 1024 if total else None
+
+
+def _versions() -> dict[str, str]:
+    found = {}
+    for package in PACKAGES:
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            continue
+    return found

@@ -1,0 +1,1 @@
+"""Load a bundle from disk, and vet everything in it first."""

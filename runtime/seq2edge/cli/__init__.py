@@ -1,0 +1,1 @@
+"""The ``seq2edge`` command line: one module for each command."""

@@ -1,0 +1,110 @@
+"""``seq2edge bench``: how fast, how large and how good bundles are, also beside other tools with the same weights."""
+
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import click
+
+from seq2edge.cli.click_options import device_options, signature_option
+
+COUNT = click.IntRange(min=1)
+FILE = click.Path(path_type=Path)
+ENVIRONMENT = ".venv-optimum/bin/python"  # made by  make optimum
+
+
+@click.command()
+@click.option("-m", "--model", "models", type=FILE, multiple=True, help="Bundle folder; left out, the embedded model.")
+@click.option("-i", "--input", "source", type=FILE, help="Sentences, one a line; left out, some built-in ones.")
+@click.option("-r", "--reference", type=FILE, help="Their translations, one a line; adds BLEU.")
+@click.option("--lines", type=COUNT, help="Take only so many lines of the input.")
+@device_options(several=True)
+@click.option("--threads", type=COUNT, multiple=True, default=(1,), show_default=True, help="CPU threads.")
+@click.option("--batch-size", "batch_sizes", type=COUNT, multiple=True, default=(1,), show_default=True)
+@click.option("--num-beams", type=COUNT, multiple=True, default=(1,), show_default=True, help="1 is greedy search.")
+@click.option("--new-tokens", type=COUNT, help="Let every output have exactly so many tokens.")
+@click.option("--rounds", type=COUNT, default=5, show_default=True, help="How often each system has its turn.")
+@click.option("--memory/--no-memory", default=True, help="Measure loading and memory in processes of their own.")
+@click.option(
+    "--against",
+    type=click.Choice(("torch", "ctranslate2", "optimum")),
+    multiple=True,
+    help="Measure this tool too, with the same weights, in the same run.",
+)
+@click.option("--checkpoint", type=FILE, help="What the bundle was made from; peers get their weights from it.")
+@click.option(
+    "--optimum-python",
+    type=FILE,
+    default=Path(ENVIRONMENT),
+    show_default=True,
+    envvar="SEQ2EDGE_OPTIMUM_PYTHON",
+    help="Python of an environment that has optimum-onnx.",
+)
+@signature_option
+@click.option("--json", "json_file", type=FILE, help="Write everything to this file.")
+@click.option("--plot", type=FILE, help="Draw latency and throughput (.png, .svg or .pdf).")
+@click.option("--compare", type=FILE, nargs=2, metavar="BEFORE AFTER", help="Only say how two --json files differ.")
+def command(
+    models: tuple[Path, ...],
+    source: Path | None,
+    reference: Path | None,
+    lines: int | None,
+    devices: tuple[str, ...],
+    provider_options: tuple[str, ...],
+    strict_device: bool,
+    against: tuple[str, ...],
+    checkpoint: Path | None,
+    optimum_python: Path,
+    json_file: Path | None,
+    plot: Path | None,
+    compare: tuple[Path, Path] | None,
+    **settings: Any,
+) -> None:
+    """Measure bundles on the same sentences in turns: latency, tokens a second, memory, and BLEU with --reference.
+
+    Options that may be given several times are combined with each other. Times are those of the best round, or
+    percentiles over the batches of all rounds; a ratio above 1 means that the bundle is faster, and behind it stand
+    the least and the most that a single round says.
+    """
+    from seq2edge.bench.plan import Peers
+    from seq2edge.bench.render import check_plot, describe, draw_report
+    from seq2edge.bench.report import check_writable, write_report
+    from seq2edge.bench.run import Wanted, run
+    from seq2edge.bench.workload import Texts
+    from seq2edge.cli.progress import steps
+    from seq2edge.devices.registry import Place, parse_options
+    from seq2edge.errors import UsageError
+
+    if compare is not None:
+        _show_changes(*compare)
+        return
+    if plot is not None:
+        check_plot(plot)
+    if json_file is not None:
+        check_writable(json_file)
+    options = parse_options(provider_options)
+    if options and len(set(devices)) > 1:
+        raise UsageError("--provider-option is for one device: name only one with --device")
+    places = tuple(Place(device=name, options=options, strict=strict_device) for name in dict.fromkeys(devices))
+    texts = Texts(_read(source, lines), _read(reference, lines))
+    peers = Peers(names=tuple(dict.fromkeys(against)), checkpoint=checkpoint, optimum_python=optimum_python)
+    with steps() as begin:
+        report = run(Wanted(bundles=models, places=places, texts=texts, peers=peers, **settings), begin=begin)
+    click.echo(describe(report))
+    if json_file is not None:
+        write_report(report, json_file)
+    if plot is not None:
+        draw_report(report, plot)
+
+
+def _show_changes(before: Path, after: Path) -> None:
+    from seq2edge.bench.compare import describe_changes
+    from seq2edge.bench.report import read_report
+
+    click.echo(describe_changes(read_report(before), read_report(after)))
+
+
+def _read(path: Path | None, lines: int | None) -> list[str] | None:
+    from seq2edge.files.lines import read_lines
+
+    return None if path is None else list(islice(read_lines(path), lines))

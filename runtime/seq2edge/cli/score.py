@@ -1,0 +1,93 @@
+"""``seq2edge score``: how likely the model finds given translations."""
+
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from seq2edge.cli.click_options import Names, device_options, signature_option, tell_device
+
+if TYPE_CHECKING:
+    from seq2edge.results import Score
+    from seq2edge.translator import Translator
+
+PAIRS_AT_ONCE = 1024
+
+
+@click.command()
+@click.option("-m", "--model", type=click.Path(path_type=Path), help="Bundle folder; left out, the embedded model.")
+@click.option("-i", "--input", "source", type=click.Path(path_type=Path), help="Pairs; left out, standard input.")
+@click.option("-o", "--output", "target", type=click.Path(path_type=Path), help="File to write, once complete.")
+@click.option("--format", "form", type=Names(("text", "jsonl")), default="text", help="Scores alone, or all of it.")
+@click.option("--source-lang", default="", help="Language of the sources, for a model for many languages.")
+@click.option("--target-lang", default="", help="Language of the targets, for a model for many languages.")
+@click.option("--errors", type=Names(("strict", "replace")), default="strict", help="Input that is not UTF-8.")
+@device_options()
+@click.option("--threads", type=click.IntRange(min=1), help="CPU threads of a worker.")
+@click.option("--workers", type=click.IntRange(min=1), help="Batches to score at the same time.")
+@signature_option
+def command(
+    model: Path | None,
+    source: Path | None,
+    target: Path | None,
+    form: str,
+    source_lang: str,
+    target_lang: str,
+    errors: Any,
+    device: str,
+    provider_options: tuple[str, ...],
+    strict_device: bool,
+    threads: int | None,
+    workers: int | None,
+    require_signature: Path | None,
+) -> None:
+    """Give the log-probability of each translation in lines of  source<TAB>target  in UTF-8."""
+    from seq2edge.devices.cpu import share_cpus
+    from seq2edge.devices.registry import parse_options
+    from seq2edge.files.file_translation import in_groups
+    from seq2edge.files.lines import check_apart, named_file, read_lines, written_lines
+    from seq2edge.translator import Translator
+
+    workers, threads = share_cpus(workers, threads, many=True)
+    source = named_file(source)
+    check_apart(source, target)
+    groups = in_groups(read_lines(source, errors=errors), PAIRS_AT_ONCE)
+    translator = Translator(
+        model,
+        device=device,
+        threads=threads,
+        workers=workers,
+        provider_options=parse_options(provider_options),
+        strict_device=strict_device,
+        require_signature=require_signature,
+    )
+    tell_device(device, translator)
+    with translator, written_lines(target) as write:
+        for one in _scores(translator, groups, {"source_lang": source_lang, "target_lang": target_lang}):
+            write(f"{one.score:.4f}" if form == "text" else json.dumps(asdict(one)))
+
+
+def _scores(translator: "Translator", groups: Iterable[list[str]], languages: dict[str, str]) -> Iterator["Score"]:
+    from seq2edge.errors import TextTooLongError
+
+    done = 0
+    for lines in groups:
+        sources, targets = zip(*(_pair(number, line) for number, line in enumerate(lines, start=done + 1)), strict=True)
+        try:
+            yield from translator.score(sources, targets, **languages)
+        except TextTooLongError as error:
+            raise error.behind(done) from None
+        done += len(lines)
+
+
+def _pair(number: int, line: str) -> tuple[str, str]:
+    from seq2edge.errors import DataError
+
+    cells = line.split("\t")
+    if len(cells) != 2:
+        found = "no tab" if len(cells) == 1 else f"{len(cells) - 1} tabs"
+        raise DataError(f"line {number} has {found}: every line should be  source<TAB>target")
+    return cells[0], cells[1]

@@ -1,1 +1,0 @@
-"""One module a command; each imports only click at its top."""

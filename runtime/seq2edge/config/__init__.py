@@ -1,0 +1,1 @@
+"""Frozen settings shared by the manifest, the command line and the API."""

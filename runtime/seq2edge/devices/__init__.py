@@ -1,0 +1,1 @@
+"""Execution providers, sessions and the hardware they run on."""

@@ -1,0 +1,1 @@
+"""The encoder and decoder sessions of a bundle, and the KV cache."""

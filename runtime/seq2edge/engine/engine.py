@@ -1,0 +1,93 @@
+"""The encoder and the decoder of a bundle as an engine."""
+
+from collections import Counter
+from collections.abc import Callable
+from functools import partial
+
+from seq2edge.bundle import tensor_names
+from seq2edge.bundle.bundle import Bundle
+from seq2edge.devices.registry import Place
+from seq2edge.devices.session import HERE, computing, elsewhere, open_session
+from seq2edge.devices.topk_graphs import TRIAL
+from seq2edge.engine.array_pool import Blocks
+from seq2edge.engine.decoder_inputs import Words, is_buffered
+from seq2edge.engine.device_topk import Chooser
+from seq2edge.engine.encoder import encode_together
+from seq2edge.engine.kv_append import GrowingStep, source_kinds
+from seq2edge.engine.kv_inplace import BufferedStep
+from seq2edge.engine.shortlist import ShortStep, open_words
+from seq2edge.errors import BundleError
+
+ROWS_AT_ONCE = 64
+LOGITS_AT_ONCE = 2**20  # 4 MB: more rows of a large vocabulary leave the caches of a CPU between two passes
+
+
+class OnnxEngine:
+    """Encoder and decoder of one bundle, ready to run; with ``shortlist``, the words are those of its shortlist."""
+
+    def __init__(self, bundle: Bundle, *, threads: int, place: Place = HERE, shortlist: bool = False) -> None:
+        _check_fit(bundle, place)
+        self.pad = bundle.manifest.tokens.pad
+        self.threads, self.place = threads, place
+        self.choice = open_words(bundle, threads=threads, place=place) if shortlist else None
+        self.blocks = Blocks()
+        decoder = tensor_names.SHORT_DECODER if shortlist else tensor_names.DECODER
+        # The decoder first: loading it takes the most memory for a moment.
+        self.decoder = open_session(bundle.folder / decoder, threads=threads, place=place)
+        self.encoder = open_session(bundle.folder / tensor_names.ENCODER, threads=threads, place=place)
+        self.buffered = is_buffered(self.decoder)
+        if not self.buffered:
+            kinds = set(source_kinds(self.decoder).values())
+            self.chooser = Chooser(place, threads=threads, kinds=kinds)
+
+    @property
+    def cross_axes(self) -> dict[str, list[str | int]]:
+        """The axes of what the encoder hands over; a name where the size changes from call to call."""
+        return {output.name: output.shape for output in self.encoder.get_outputs()}
+
+    @property
+    def most_rows(self) -> int:
+        """How many rows of the search are decoded fastest together."""
+        size = next(one.shape[-1] for one in self.decoder.get_outputs() if one.name == tensor_names.LOGITS)
+        return max(ROWS_AT_ONCE, LOGITS_AT_ONCE // size) if isinstance(size, int) else ROWS_AT_ONCE
+
+    def start(self, sources: list[list[int]]) -> BufferedStep | GrowingStep | ShortStep:
+        """Encode some sentences and give the step that decodes them."""
+        open_step = self._encoded(sources)
+        return open_step(None) if self.choice is None else ShortStep(self.choice, sources, open_step)
+
+    def _encoded(self, sources: list[list[int]]) -> Callable[[Words | None], BufferedStep | GrowingStep]:
+        """What opens a step for sentences that are encoded."""
+        if self.buffered:
+            mask, cross = encode_together(self.encoder, sources, pad=self.pad, blocks=self.blocks)
+            return partial(BufferedStep, self.decoder, mask, cross, self.blocks)
+        return GrowingStep(self.encoder, self.decoder, self.chooser, sources, pad=self.pad).with_words
+
+    @property
+    def notes(self) -> list[str]:
+        """What somebody who asked for a device should know: the nodes that other providers run."""
+        found: dict[str, Counter[str]] = {}
+        for session in (self.encoder, self.decoder):
+            parts = elsewhere(session, self.place)
+            if parts is None:
+                return [f"this onnxruntime does not tell which nodes run elsewhere than on {self.place.device}"]
+            for provider, operators in parts.items():
+                found.setdefault(provider, Counter()).update(operators)
+        return [_note(provider, operators, self.place) for provider, operators in found.items()]
+
+
+def _check_fit(bundle: Bundle, place: Place) -> None:
+    """Refuse a bundle that the device cannot run; a device that cannot be used at all is the first thing to know."""
+    try:
+        place.kind.check(bundle.manifest)
+    except BundleError:
+        open_session(TRIAL, threads=1, place=place)
+        raise
+
+
+def _note(provider: str, operators: Counter[str], place: Place) -> str:
+    numbers = computing(operators)
+    if not numbers:
+        return f"{operators.total()} nodes that count sizes and places run on {provider}, all others on {place.device}"
+    named = ", ".join(f"{name} {count}" for name, count in numbers.most_common())
+    return f"{operators.total()} nodes run on {provider} instead of {place.device}, among them {named}"

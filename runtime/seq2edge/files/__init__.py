@@ -1,0 +1,1 @@
+"""Translate files line by line, and resume where a run stopped."""

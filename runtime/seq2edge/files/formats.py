@@ -1,0 +1,82 @@
+"""A translation as a line of output, in the formats that ``seq2edge translate`` knows.
+
+text   the translation; with alternatives, lines of ``number ||| translation ||| score`` as Moses writes them, and with
+       attention the alignment behind another ``|||``
+tsv    translation, score, notes, the alignment if asked for, and then each alternative with its score
+jsonl  all there is to know, as JSON
+
+A text that says nothing has neither alternatives nor an alignment; its columns are there all the same.
+"""
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from seq2edge.results import Translation
+
+if TYPE_CHECKING:
+    from seq2edge.options import Asked
+
+Format = Literal["text", "tsv", "jsonl"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Columns:
+    """What was asked for beside the text."""
+
+    translations: int = 1  # of each text
+    alignment: bool = False
+
+
+Formatter = Callable[[int, Translation, Columns], str]  # number of the text, counted from 0
+
+
+def columns_of(wanted: "Asked") -> Columns:
+    return Columns(translations=wanted.generation.num_return_sequences, alignment=bool(wanted.text.attention))
+
+
+def as_text(number: int, translation: Translation, columns: Columns) -> str:
+    ranked = (translation, *translation.alternatives)
+    return "\n".join(" ||| ".join(_cells(number, one, columns)) for one in ranked)
+
+
+def as_tsv(number: int, translation: Translation, columns: Columns) -> str:
+    cells = [_one_line(translation.text), f"{translation.score:.4f}", "; ".join(translation.notes)]
+    if columns.alignment:
+        cells.append(_moses(translation))
+    for one in translation.alternatives:
+        cells += [_one_line(one.text), f"{one.score:.4f}"]
+    missing = columns.translations - 1 - len(translation.alternatives)
+    return "\t".join(cells + ["", ""] * missing)
+
+
+def as_jsonl(number: int, translation: Translation, columns: Columns) -> str:
+    content = translation.as_dict()
+    if columns.alignment:
+        content = {**content, "source_pieces": (), "target_pieces": (), "alignment": "", **content}
+    if columns.translations > 1:
+        content.setdefault("alternatives", ())
+    return json.dumps(content, ensure_ascii=False)
+
+
+FORMATS: dict[Format, Formatter] = {"text": as_text, "tsv": as_tsv, "jsonl": as_jsonl}
+
+
+def _cells(number: int, translation: Translation, columns: Columns) -> Iterator[str]:
+    if columns.translations > 1:
+        yield str(number)
+    yield _one_line(translation.text)
+    if columns.translations > 1:
+        yield f"{translation.score:.4f}"
+    if columns.alignment:
+        yield _moses(translation)
+
+
+def _moses(translation: Translation) -> str:
+    return "" if translation.attention is None else translation.attention.moses
+
+
+def _one_line(text: str) -> str:
+    """Without what would end a line or a cell."""
+    return " ".join(text.replace("\t", " ").splitlines())

@@ -1,0 +1,109 @@
+"""What a call asks for: its options, checked against what the model can do."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+import numpy as np
+
+from seq2edge.bundle import tensor_names
+from seq2edge.bundle.bundle import Manifest
+from seq2edge.config.generation import GenerationOptions, as_ids
+from seq2edge.config.languages import Tags, asked_tags, missing_target
+from seq2edge.config.schema import read_fields
+from seq2edge.config.text import TextOptions, check_heads
+from seq2edge.errors import BundleError, UsageError
+
+ID_OPTIONS = ("decoder_start_token_id", "eos_token_id", "forced_bos_token_id", "forced_eos_token_id", "suppress_tokens")
+GENERATION = {field.name for field in fields(GenerationOptions)}
+TEXT = {field.name for field in fields(TextOptions)}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Asked:
+    """All options of one call."""
+
+    generation: GenerationOptions
+    text: TextOptions
+    tags: Tags
+
+
+def asked(changes: Mapping[str, Any], manifest: Manifest) -> Asked:
+    """The options of the bundle with these changes; what cannot be is an error."""
+    unknown = sorted(changes.keys() - GENERATION - TEXT)
+    if unknown:
+        raise UsageError(f"there is no option {unknown[0]!r}; GenerationOptions and TextOptions name those there are")
+    try:
+        text = TextOptions(**_only(changes, TextOptions))
+        tags = asked_tags(manifest.languages, text.source_lang, text.target_lang)
+        generation = replace(manifest.generation, **(_forced(tags) | _instead(_only(changes, GenerationOptions))))
+    except ValueError as error:
+        raise UsageError(str(error)) from None
+    _check_length(generation, manifest.max_positions)
+    _check_ids(generation, manifest)
+    _check_attention(text, manifest)
+    _check_target(generation, manifest)
+    return Asked(generation=generation, text=text, tags=tags)
+
+
+def _only(changes: Mapping[str, Any], settings: type) -> dict[str, Any]:
+    names = {field.name for field in fields(settings)}
+    return read_fields(settings, {name: _plain(value) for name, value in changes.items() if name in names})
+
+
+def _plain(value: Any) -> Any:
+    """Numbers of numpy as those of Python, also in lists."""
+    if isinstance(value, list | tuple):
+        return tuple(map(_plain, value))
+    return value.tolist() if isinstance(value, np.generic | np.ndarray) else value
+
+
+def _instead(changes: dict[str, Any]) -> dict[str, Any]:
+    """A length that a call gives counts, although the bundle's number of new tokens would win over it."""
+    for length, new_tokens in (("max_length", "max_new_tokens"), ("min_length", "min_new_tokens")):
+        if changes.get(length) is None:
+            continue
+        if changes.get(new_tokens) is not None:
+            raise UsageError(f"{length} and {new_tokens} were both given, but say the same thing: give one of them")
+        changes[new_tokens] = None
+    return changes
+
+
+def _forced(tags: Tags) -> dict[str, int]:
+    """How the tag of the target language is made: by options of the search."""
+    found = {"forced_bos_token_id": tags.first, "decoder_start_token_id": tags.start}
+    return {name: number for name, number in found.items() if number is not None}
+
+
+def _check_target(options: GenerationOptions, manifest: Manifest) -> None:
+    """Refuse to guess what to translate into."""
+    languages = manifest.languages
+    named = {"first": options.forced_bos_token_id, "start": options.decoder_start_token_id}
+    if languages.target_tag in named and named[languages.target_tag] not in languages.codes.values():
+        raise missing_target(languages.codes)
+
+
+def _check_length(options: GenerationOptions, longest: int) -> None:
+    wanted = options.longest(1) - 1  # tokens behind the start
+    if not 1 <= wanted <= longest:
+        raise UsageError(f"output of {wanted} tokens was asked for, but the model makes 1 to {longest}")
+
+
+def _check_attention(text: TextOptions, manifest: Manifest) -> None:
+    if not text.attention:
+        return
+    if tensor_names.SCORER not in manifest.files:
+        raise BundleError("this bundle cannot show attention: it has no scorer graph, as its module gives none")
+    if manifest.architecture is not None:
+        check_heads(text.attention, layers=manifest.architecture.decoder_layers, heads=manifest.architecture.heads)
+
+
+def _check_ids(options: GenerationOptions, manifest: Manifest) -> None:
+    if manifest.architecture is None:
+        return
+    highest = manifest.architecture.target_vocabulary - 1
+    named = {name: as_ids(getattr(options, name)) for name in ID_OPTIONS}
+    named |= {"bad_words_ids": tuple(token for word in options.bad_words_ids or () for token in word)}
+    for name, ids in named.items():
+        if any(token > highest for token in ids):
+            raise UsageError(f"{name} is {max(ids)}, but the ids of the model are 0 to {highest}")

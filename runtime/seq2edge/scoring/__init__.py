@@ -1,0 +1,1 @@
+"""Score given targets, align them with their source, and draw attention."""

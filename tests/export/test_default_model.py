@@ -1,0 +1,86 @@
+"""The checkpoint in the repository and the bundle in the package are one model, small, and say the same."""
+
+from pathlib import Path
+
+import pytest
+
+from memory import loading_memory
+from seq2edge import Translator
+from seq2edge.bench.workload import SENTENCES
+from seq2edge.bundle.bundle import EMBEDDED, load_bundle
+from seq2edge_export.checkpoint import load_checkpoint
+from seq2edge_export.export import export_bundle
+from seq2edge_export.torch_engine import translate_with_torch
+from seq2edge_export.verify import verify
+from seq2edge_graphs.quantize.config import Wish
+from seq2edge_graphs.quantize.pipeline import quantize_bundle
+
+ROOT = Path(__file__).parents[2]
+CHECKPOINT = ROOT / "models" / "en-de"
+
+
+def size_of(folder: Path) -> int:
+    return sum(path.stat().st_size for path in folder.iterdir())
+
+
+@pytest.fixture(scope="module")
+def exact(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return export_bundle(CHECKPOINT, tmp_path_factory.mktemp("embedded") / "fp32", compare=False).folder
+
+
+def test_both_together_stay_under_25_megabytes() -> None:
+    assert size_of(CHECKPOINT) + size_of(EMBEDDED) < 25_000_000
+
+
+def test_the_model_has_at_most_ten_million_parameters() -> None:
+    manifest = load_bundle(EMBEDDED).manifest
+    assert manifest.parameters <= 10_000_000
+    assert 6_000 <= manifest.architecture.target_vocabulary <= 10_000
+
+
+def test_the_bundle_in_the_package_was_made_from_the_checkpoint() -> None:
+    verdict = verify(load_bundle(EMBEDDED), load_checkpoint(CHECKPOINT).original(), texts=SENTENCES)
+    assert verdict.passed, str(verdict)
+
+
+def test_eight_bits_in_blocks_are_as_small_as_without_and_keep_their_limits(exact: Path, tmp_path: Path) -> None:
+    made = quantize_bundle(exact, tmp_path / "small", Wish(precision="int8-blocks"))
+    assert made.size <= 1.08 * made.manifest.parameters
+
+
+def test_four_bits_are_as_small_as_they_should_be_and_keep_their_limits(exact: Path, tmp_path: Path) -> None:
+    made = quantize_bundle(exact, tmp_path / "small", Wish(precision="int4"))
+    assert made.size <= 0.62 * made.manifest.parameters
+
+
+def test_eight_bits_are_as_small_as_they_should_be() -> None:
+    embedded = load_bundle(EMBEDDED)  # that it keeps its limits is shown above
+    assert embedded.manifest.precision == "int8"
+    assert embedded.size <= 1.08 * embedded.manifest.parameters
+
+
+def test_in_float32_every_token_is_the_originals(exact: Path) -> None:
+    verdict = verify(load_bundle(exact), load_checkpoint(CHECKPOINT).original(), texts=SENTENCES)
+    assert verdict.passed, str(verdict)
+    assert verdict.parity.greedy_equal == verdict.parity.beam_equal == 1.0
+
+
+def test_translations_are_those_of_pytorch(exact: Path) -> None:
+    expected = translate_with_torch(load_checkpoint(CHECKPOINT).original(), SENTENCES, num_beams=4)
+    assert [result.text for result in Translator(exact).translate(SENTENCES, num_beams=4)] == expected
+
+
+def test_the_float32_bundle_is_hardly_larger_than_its_parameters(exact: Path) -> None:
+    bundle = load_bundle(exact)
+    assert bundle.size <= 1.03 * 4 * bundle.manifest.parameters
+
+
+def test_loading_takes_little_more_than_the_bundle(exact: Path) -> None:
+    assert loading_memory(exact) <= 1.6 * load_bundle(exact).size
+
+
+def test_both_carry_licence_and_attribution() -> None:
+    rights = load_bundle(EMBEDDED).manifest.rights
+    assert rights.license == "CC-BY-2.0-FR"
+    assert "tatoeba.org" in rights.attribution
+    assert "tatoeba.org" in (CHECKPOINT / "README.md").read_text(encoding="utf-8")

@@ -1,0 +1,113 @@
+"""Whole bundles in fewer bits: a float32 bundle is rewritten, as from a file, and run."""
+
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import onnx_ir as ir
+import pytest
+from tiny_checkpoint import SENTENCES
+
+from seq2edge.bundle import tensor_names
+from seq2edge.bundle.bundle import Bundle, Dialect, Precision, load_bundle
+from seq2edge.devices.session import open_session, run
+from seq2edge.engine.engine import OnnxEngine
+from seq2edge.errors import DataError
+from seq2edge.scoring.scorer import forced_logits
+from seq2edge.text.tokenizer import load_tokenizer
+from seq2edge_graphs.bundle_writer import describe_files, load_with_weights, save_sharing_weights, write_manifest
+from seq2edge_graphs.passes.expose import expose
+from seq2edge_graphs.quantize.apply import Grams, part_names, plan_precision, quantize
+from seq2edge_graphs.quantize.calibration import collect_grams
+
+GRAPHS = (tensor_names.ENCODER, tensor_names.DECODER)
+TARGETS = [[5 + 7 * row % 300 for row in range(start, start + 6)] for start in range(12)]
+
+
+def rewrite(folder: Path, target: Path, precision: Precision, dialect: Dialect, grams: Grams | None = None) -> Bundle:
+    shutil.copytree(folder, target)
+    (target / tensor_names.SCORER).unlink()  # it would still want the weights of before
+    graphs = {target / name: load_with_weights(folder / name) for name in GRAPHS}
+    quantize(graphs.values(), plan_precision(graphs.values(), precision), dialect=dialect, grams=grams)
+    save_sharing_weights(graphs, target / tensor_names.WEIGHTS)
+    full = load_bundle(folder).manifest
+    write_manifest(target, replace(full, precision=precision, files=describe_files(target), parity=None))
+    return load_bundle(target)
+
+
+def sources(bundle: Bundle, count: int) -> list[list[int]]:
+    """Sentences of different lengths."""
+    manifest = bundle.manifest
+    files = {name: bundle.folder / name for name in manifest.files}
+    texts = [SENTENCES[row][: 6 + row % 30] for row in range(0, 25 * count, 25)]
+    return load_tokenizer(manifest.tokenizer, manifest.tokens, files).encode(texts)
+
+
+def logits(bundle: Bundle, texts: list[list[int]], targets: list[list[int]]) -> np.ndarray:  # (B, T, V)
+    start = bundle.manifest.generation.decoder_start_token_id
+    engine = OnnxEngine(bundle, threads=1)
+    return np.stack([scores for _, scores in forced_logits(engine, texts, targets, start=start)], axis=1)
+
+
+@pytest.mark.parametrize(
+    ("precision", "dialect"),
+    [("fp16", "ort"), ("int8", "ort"), ("int8", "portable"), ("int8-blocks", "ort"), ("int4", "ort")],
+)
+def test_what_a_sentence_becomes_does_not_depend_on_its_batch_mates(made, tmp_path: Path, precision, dialect) -> None:
+    """Float rounding that differs with the batch can tip an integer over now and then, so almost all must agree."""
+    full = load_bundle(made.bundles[dialect])
+    small = rewrite(full.folder, tmp_path / "small", precision, dialect)
+    texts = sources(full, len(TARGETS))
+    together = logits(small, texts, TARGETS)
+    alone = np.concatenate([logits(small, [text], [target]) for text, target in zip(texts, TARGETS, strict=True)])
+    apart = np.abs(together - alone).max(axis=2)
+    lost = np.abs(together - logits(full, texts, TARGETS)).max(axis=2)
+    assert np.median(apart) < 1e-4
+    assert apart.max() < lost.max()
+    assert (together.argmax(axis=2) == alone.argmax(axis=2)).mean() > 0.98
+
+
+@pytest.mark.parametrize(("precision", "error"), [("fp16", 0.01), ("int8", 0.15), ("int8-blocks", 0.15), ("int4", 1.0)])
+def test_fewer_bits_lose_a_little(made, tmp_path: Path, precision: Precision, error: float) -> None:
+    """In units of how much the logits vary; the tiny model's random weights are harder to round than trained ones."""
+    full = load_bundle(made.bundles["ort"])
+    small = rewrite(full.folder, tmp_path / "small", precision, "ort")
+    texts = sources(full, len(TARGETS))
+    exact, found = logits(full, texts, TARGETS), logits(small, texts, TARGETS)
+    assert 0 < np.abs(found - exact).mean() < error * exact.std()
+
+
+def test_every_weight_of_a_model_is_a_part_with_its_name(made) -> None:
+    found = part_names([ir.load(made.bundles["ort"] / name) for name in GRAPHS])
+    layers = [f"encoder.{layer}.feed_forward.inner.weight" for layer in range(2)]
+    assert {"source_embedding.tokens.weight", "source_embedding.positions", *layers} <= set(found)
+    assert not [name for name in found if name.startswith("val_")]
+
+
+def test_gram_matrices_are_those_of_what_the_products_read(made, tmp_path: Path) -> None:
+    full = load_bundle(made.bundles["ort"])
+    texts = sources(full, 8)
+    grams = collect_grams(full, texts)
+    matrices = {
+        name for name in part_names([ir.load(full.folder / name) for name in GRAPHS]) if "positions" not in name
+    }
+    assert grams.keys() == matrices
+    inner = grams["decoder.1.feed_forward.output.weight"]
+    assert inner.shape == (48, 48)
+    assert (inner >= 0).all()  # behind a ReLU
+    encoder = open_session(
+        expose(full.folder / tensor_names.ENCODER, ["encoder_norm"], tmp_path, weights=tensor_names.WEIGHTS), threads=1
+    )
+    masks = [np.ones((1, len(text)), np.bool_) for text in texts]
+    feeds = [
+        {tensor_names.SOURCE: np.array([text]), tensor_names.SOURCE_MASK: mask}
+        for text, mask in zip(texts, masks, strict=True)
+    ]
+    rows = np.concatenate([run(encoder, feed)[0][0] for feed in feeds])
+    np.testing.assert_allclose(grams["decoder.1.cross.value.weight"], rows.T @ rows / len(rows), rtol=1e-4, atol=1e-4)
+
+
+def test_calibrating_with_nothing_is_refused(made) -> None:
+    with pytest.raises(DataError, match="no sentence to calibrate with"):
+        collect_grams(load_bundle(made.bundles["ort"]), [])

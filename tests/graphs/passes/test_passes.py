@@ -1,0 +1,86 @@
+"""Each graph pass alone, on a graph of two products that share a table."""
+
+from pathlib import Path
+
+import numpy as np
+import onnx_ir as ir
+import onnxruntime
+
+from seq2edge_graphs.bundle_writer import ALIGNMENT, load_with_weights, save_sharing_weights
+from seq2edge_graphs.passes.expose import expose
+from seq2edge_graphs.passes.split import strip
+
+RANDOM = np.random.default_rng(0)
+TABLE = RANDOM.normal(size=(64, 48)).astype(np.float32)
+MATRIX = RANDOM.normal(size=(48, 64)).astype(np.float32)
+
+
+def graph() -> ir.Model:
+    """Look rows up in a table, and multiply them with a matrix."""
+    ids = ir.Value(name="ids", shape=ir.Shape(["n"]), type=ir.TensorType(ir.DataType.INT64))
+    table, matrix = (
+        ir.Value(name=name, const_value=ir.tensor(content, name=name), shape=ir.Shape(content.shape))
+        for name, content in (("table", TABLE), ("matrix", MATRIX))
+    )
+    for value in (table, matrix):
+        value.type = ir.TensorType(ir.DataType.FLOAT)
+    rows = ir.node("Gather", [table, ids])
+    product = ir.node("MatMul", [rows.outputs[0], matrix])
+    rows.outputs[0].name, product.outputs[0].name = "rows.inside", "product"
+    for value, width in ((rows.outputs[0], 48), (product.outputs[0], 64)):
+        value.shape, value.type = ir.Shape(["n", width]), ir.TensorType(ir.DataType.FLOAT)
+    rows.metadata_props["trace"] = "/home/somebody/model.py"
+    made = ir.Graph(
+        [ids], [product.outputs[0]], nodes=[rows, product], initializers=[table, matrix], opset_imports={"": 20}
+    )
+    return ir.Model(made, ir_version=10)
+
+
+def run(path: Path) -> np.ndarray:
+    session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+    (found,) = session.run(None, {"ids": np.array([3, 0, 63])})
+    return found
+
+
+EXACT = TABLE[[3, 0, 63]] @ MATRIX
+
+
+def test_weights_of_two_graphs_are_in_one_file_once(tmp_path: Path) -> None:
+    paths = [tmp_path / "a.onnx", tmp_path / "b.onnx"]
+    save_sharing_weights({path: graph() for path in paths}, tmp_path / "weights.bin")
+    assert (tmp_path / "weights.bin").stat().st_size <= TABLE.nbytes + MATRIX.nbytes + ALIGNMENT
+    for path in paths:
+        np.testing.assert_allclose(run(path), EXACT, rtol=1e-5, atol=1e-5)
+
+
+def test_strip_leaves_nothing_of_the_machine(tmp_path: Path) -> None:
+    model = graph()
+    strip(model)
+    ir.save(model, tmp_path / "a.onnx")
+    assert b"somebody" not in (tmp_path / "a.onnx").read_bytes()
+    np.testing.assert_allclose(run(tmp_path / "a.onnx"), EXACT, rtol=1e-5, atol=1e-5)
+
+
+def test_expose_gives_values_from_the_inside(tmp_path: Path) -> None:
+    save_sharing_weights({tmp_path / "a.onnx": graph()}, tmp_path / "weights.bin")
+    (tmp_path / "copy").mkdir()
+    copy = expose(tmp_path / "a.onnx", ["rows.inside"], tmp_path / "copy", weights="weights.bin")
+    np.testing.assert_array_equal(run(copy), TABLE[[3, 0, 63]])
+
+
+def test_expose_can_leave_the_outputs_in_front(tmp_path: Path) -> None:
+    save_sharing_weights({tmp_path / "a.onnx": graph()}, tmp_path / "weights.bin")
+    (tmp_path / "copy").mkdir()
+    copy = expose(tmp_path / "a.onnx", ["rows.inside"], tmp_path / "copy", weights="weights.bin", alone=False)
+    session = onnxruntime.InferenceSession(copy, providers=["CPUExecutionProvider"])
+    assert [output.name for output in session.get_outputs()] == ["product", "rows.inside"]
+
+
+def test_weights_are_read_from_a_file_with_several_names(tmp_path: Path) -> None:
+    save_sharing_weights({tmp_path / "a.onnx": graph()}, tmp_path / "weights.bin")
+    (tmp_path / "second name").hardlink_to(tmp_path / "weights.bin")
+    model = load_with_weights(tmp_path / "a.onnx")
+    np.testing.assert_array_equal(model.graph.initializers["table"].const_value.numpy(), TABLE)
+    (tmp_path / "again").mkdir()
+    save_sharing_weights({tmp_path / "again" / "a.onnx": model}, tmp_path / "again" / "weights.bin")
+    np.testing.assert_allclose(run(tmp_path / "again" / "a.onnx"), EXACT, rtol=1e-5, atol=1e-5)

@@ -1,0 +1,137 @@
+"""Graphs that a stranger might put into a bundle are refused before onnxruntime sees them."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from hostile_bundle import change_graph, copy_bundle, rehash
+from onnx import TensorProto, helper, numpy_helper
+
+from seq2edge.bundle import tensor_names
+from seq2edge.bundle.bundle import EMBEDDED, load_bundle
+from seq2edge.bundle.protobuf import Message
+from seq2edge.errors import BundleError
+
+
+@pytest.fixture
+def copy(tmp_path: Path) -> Path:
+    return copy_bundle(tmp_path / "bundle")
+
+
+def refused(folder: Path, *words: str) -> None:
+    with pytest.raises(BundleError) as caught:
+        load_bundle(folder)
+    assert all(word in str(caught.value) for word in words), str(caught.value)
+
+
+def external(model: onnx.ModelProto) -> TensorProto:
+    return next(tensor for tensor in model.graph.initializer if tensor.external_data)
+
+
+def set_place(model: onnx.ModelProto, key: str, value: str) -> None:
+    entries = external(model).external_data
+    for entry in entries:
+        if entry.key == key:
+            entry.value = value
+            return
+    entries.add(key=key, value=value)
+
+
+def add_node(model: onnx.ModelProto, operator: str, inputs: list[str], domain: str = "", **attributes: object) -> None:
+    model.graph.node.append(helper.make_node(operator, inputs, [f"more_{operator}"], domain=domain, **attributes))
+
+
+def add_bomb(model: onnx.ModelProto) -> None:
+    model.graph.initializer.append(numpy_helper.from_array(np.array([2**20, 2**20]), "huge"))
+    add_node(model, "ConstantOfShape", ["huge"])
+
+
+def add_graph_within(model: onnx.ModelProto) -> None:
+    inner = helper.make_graph([helper.make_node("Identity", ["positions"], ["x"])], "inner", [], [])
+    add_node(model, "Identity", ["positions"], body=inner)
+
+
+ATTACKS: dict[str, tuple[Callable[[onnx.ModelProto], object], str]] = {
+    "weights outside the folder": (
+        lambda model: set_place(model, "location", "../../etc/passwd"),
+        "should be in weights",
+    ),
+    "weights of an absolute path": (lambda model: set_place(model, "location", "/etc/passwd"), "should be in weights"),
+    "weights behind the end": (lambda model: set_place(model, "offset", str(10**12)), "should end at byte"),
+    "a negative offset": (lambda model: set_place(model, "offset", "-64"), "'-64'"),
+    "a length that does not fit": (lambda model: set_place(model, "length", "64"), "64 bytes, but takes"),
+    "an unknown key of a place": (lambda model: set_place(model, "checksum", "0"), "should be in weights"),
+    "a huge shape": (lambda model: external(model).dims.append(2**40), "but takes"),
+    "a negative size": (lambda model: external(model).dims.append(-1), "shape"),
+    "a constant without its numbers": (
+        lambda model: model.graph.initializer.append(TensorProto(name="x", dims=[100], data_type=1)),
+        "should have 400",
+    ),
+    "text as a constant": (
+        lambda model: model.graph.initializer.append(TensorProto(name="x", data_type=8, raw_data=b"x")),
+        "is text",
+    ),
+    "a constant that makes terabytes": (add_bomb, "ConstantOfShape should make something"),
+    "a graph within a graph": (add_graph_within, "a attribute has a field 6"),
+    "an operator that reads files": (lambda model: add_node(model, "ImageDecoder", ["positions"]), "ImageDecoder"),
+    "an operator of a stranger": (lambda model: add_node(model, "Run", ["positions"], domain="evil"), "evil.Run"),
+    "a loop": (lambda model: add_node(model, "Loop", ["positions"]), "Loop"),
+    "no heads to divide by": (
+        lambda model: next(
+            attribute for node in model.graph.node for attribute in node.attribute if attribute.name == "num_heads"
+        ).__setattr__("i", 0),
+        "num_heads 0",
+    ),
+    "functions": (lambda model: model.functions.add(name="f", domain="d"), "a model has a field 25"),
+    "an input too many": (
+        lambda model: model.graph.input.append(helper.make_tensor_value_info("more", TensorProto.FLOAT, [1])),
+        "'more'",
+    ),
+    "a cache of another shape": (
+        lambda model: (
+            next(value for value in model.graph.input if value.name.startswith("past"))
+            .type.tensor_type.shape.dim[1]
+            .__setattr__("dim_value", 5)
+        ),
+        "not of one shape",
+    ),
+    "no logits": (lambda model: model.graph.output[0].__setattr__("name", "others"), "'logits'"),
+}
+
+
+@pytest.mark.parametrize("attack", ATTACKS)
+def test_a_hostile_graph_is_refused(attack: str, copy: Path) -> None:
+    change, words = ATTACKS[attack]
+    change_graph(copy, change)
+    refused(copy, "decoder.onnx", words)
+
+
+def test_a_graph_that_readers_understand_differently_is_refused(copy: Path) -> None:
+    content = (copy / tensor_names.DECODER).read_bytes()
+    (copy / tensor_names.DECODER).write_bytes(content + b"\x3a\x00")  # a second graph, which protobuf would merge
+    rehash(copy)
+    refused(copy, "the field 7 2 times")
+
+
+def test_a_portable_bundle_must_do_without_onnxruntimes_operators(copy: Path) -> None:
+    manifest = copy / tensor_names.MANIFEST
+    manifest.write_text(manifest.read_text().replace('"dialect": "ort"', '"dialect": "portable"'))
+    refused(copy, "com.microsoft", "portable dialect")
+
+
+def test_a_graph_larger_than_any_is_not_read(copy: Path) -> None:
+    with (copy / tensor_names.ENCODER).open("ab") as file:
+        file.truncate(2**25 + 1)
+    rehash(copy)
+    refused(copy, "a graph has at most")
+
+
+def test_our_own_graphs_are_read_to_the_last_field() -> None:
+    """Looking through all of the embedded bundle takes each message once: what it costs is bounded by the size."""
+    content = (EMBEDDED / tensor_names.DECODER).read_bytes()
+    [graph] = Message(content, 0, len(content)).messages(7)
+    assert len(graph.messages(1)) == len(
+        onnx.load(EMBEDDED / tensor_names.DECODER, load_external_data=False).graph.node
+    )

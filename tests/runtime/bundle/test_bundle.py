@@ -1,0 +1,109 @@
+"""A bundle is used only if it is whole and unchanged; every fault is one sentence."""
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from seq2edge.bundle import tensor_names
+from seq2edge.bundle.bundle import EMBEDDED, load_bundle
+from seq2edge.engine.engine import OnnxEngine
+from seq2edge.errors import BundleError
+from seq2edge.scoring.scorer import open_scorer
+
+
+@pytest.fixture
+def copy(tmp_path: Path) -> Path:
+    return Path(shutil.copytree(EMBEDDED, tmp_path / "bundle"))
+
+
+def edit(folder: Path, change: Callable[[dict], object]) -> None:
+    path = folder / tensor_names.MANIFEST
+    content = json.loads(path.read_text(encoding="utf-8"))
+    change(content)
+    path.write_text(json.dumps(content), encoding="utf-8")
+
+
+def refused(folder: Path, *words: str) -> None:
+    with pytest.raises(BundleError) as caught:
+        load_bundle(folder)
+    for word in words:
+        assert word in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_the_embedded_bundle_loads() -> None:
+    bundle = load_bundle(EMBEDDED)
+    assert bundle.manifest.languages.source == "en"
+    assert bundle.size == sum(path.stat().st_size for path in EMBEDDED.iterdir())
+
+
+def test_a_folder_without_a_manifest_is_refused(tmp_path: Path) -> None:
+    refused(tmp_path, "is not a bundle")
+    refused(tmp_path / "nothing", "is not a bundle")
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"[]", b"null", b"\xff\xfe", b"[" * 100_000])
+def test_a_manifest_that_is_not_an_object_is_refused(copy: Path, content: bytes) -> None:
+    (copy / tensor_names.MANIFEST).write_bytes(content)
+    refused(copy, tensor_names.MANIFEST)
+
+
+def test_another_format_version_is_refused(copy: Path) -> None:
+    edit(copy, lambda content: content.update(format_version=2))
+    refused(copy, "format version 2", "reads version 1")
+
+
+def test_a_key_too_many_and_a_key_too_few_are_named(copy: Path) -> None:
+    edit(copy, lambda content: (content.update(surprise=1), content.pop("tokens")))
+    refused(copy, "'surprise'", "'tokens'")
+
+
+def test_a_key_left_out_deep_inside_is_named_though_it_has_a_default(copy: Path) -> None:
+    edit(copy, lambda content: (content["generation"].pop("num_beams"), content["architecture"].pop("norm_first")))
+    refused(copy, "manifest.generation lacks the key 'num_beams'", "manifest.architecture lacks the key 'norm_first'")
+
+
+@pytest.mark.parametrize("name", ["../outside", "/etc/passwd", "a/b", ".."])
+def test_a_file_outside_the_folder_is_refused(copy: Path, name: str) -> None:
+    edit(copy, lambda content: content["files"].update({name: {"sha256": "0", "size": 1}}))
+    refused(copy, "not a plain file name")
+
+
+def test_a_link_is_refused(copy: Path, tmp_path: Path) -> None:
+    (copy / tensor_names.WEIGHTS).rename(tmp_path / "elsewhere")
+    (copy / tensor_names.WEIGHTS).symlink_to(tmp_path / "elsewhere")
+    refused(copy, tensor_names.WEIGHTS, "not a plain file")
+
+
+@pytest.mark.parametrize(
+    "name", [tensor_names.ENCODER, tensor_names.DECODER, tensor_names.SCORER, tensor_names.WEIGHTS, "tokenizer.model"]
+)
+def test_a_missing_cut_or_changed_file_is_named(copy: Path, name: str) -> None:
+    content = (copy / name).read_bytes()
+    (copy / name).write_bytes(content[:-1])
+    refused(copy, name, "bytes instead of")
+    (copy / name).write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+    refused(copy, name, "sha256")
+    (copy / name).unlink()
+    refused(copy, name, "missing")
+
+
+def test_hashes_can_be_left_unchecked(copy: Path) -> None:
+    content = (copy / tensor_names.WEIGHTS).read_bytes()
+    (copy / tensor_names.WEIGHTS).write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+    assert load_bundle(copy, check_hashes=False).folder == copy
+
+
+def test_a_bundle_without_a_scorer_loads(copy: Path) -> None:
+    (copy / tensor_names.SCORER).unlink()
+    edit(copy, lambda content: content["files"].pop(tensor_names.SCORER))
+    bundle = load_bundle(copy)
+    assert open_scorer(bundle, OnnxEngine(bundle, threads=1)) is None
+
+
+def test_a_manifest_that_forgets_a_file_is_refused(copy: Path) -> None:
+    edit(copy, lambda content: content["files"].pop(tensor_names.DECODER))
+    refused(copy, "files does not name decoder.onnx")

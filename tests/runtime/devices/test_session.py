@@ -1,0 +1,18 @@
+"""What onnxruntime says, in one sentence."""
+
+import pytest
+
+from seq2edge.devices.session import run
+from seq2edge.errors import BundleError
+
+
+class Broken:
+    """A session whose error says nothing."""
+
+    def run(self, wanted: object, feed: object) -> None:
+        raise MemoryError
+
+
+def test_an_error_without_a_message_is_named_by_its_kind() -> None:
+    with pytest.raises(BundleError, match="MemoryError"):
+        run(Broken(), {})

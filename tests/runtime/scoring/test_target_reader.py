@@ -1,0 +1,36 @@
+"""Given targets are read in batches that fit into memory, and no more of them is kept than was asked for."""
+
+import numpy as np
+import pytest
+
+from seq2edge import Translator
+from seq2edge.scoring import scorer
+from seq2edge.scoring.scorer import Pair
+
+TEXTS = ["Good morning.", "Where is the old bridge?", "I have a dog.", "My brother bought two bottles of milk."]
+
+
+@pytest.fixture(scope="module")
+def translator() -> Translator:
+    return Translator(threads=1)
+
+
+def test_a_batch_has_no_more_weights_than_fit() -> None:
+    pairs: list[Pair] = [([7] * 500, [7] * 1000)] * 5
+    assert scorer._in_few([4, 3, 2, 1, 0], pairs, heads=8) == [[4, 3], [2, 1], [0]]
+    assert scorer._in_few([4, 3], pairs, heads=1000) == [[4], [3]]  # one at a time, however large
+
+
+def test_small_batches_show_the_same_attention(translator: Translator, monkeypatch: pytest.MonkeyPatch) -> None:
+    wanted = translator.translate(TEXTS, attention="1.2", num_beams=1)
+    monkeypatch.setattr(scorer, "ATTENTION_AT_ONCE", 1000)
+    for one, same in zip(translator.translate(TEXTS, attention="1.2", num_beams=1), wanted, strict=True):
+        assert one.alignment == same.alignment
+        np.testing.assert_allclose(one.attention.weights, same.attention.weights, atol=1e-5)
+
+
+def test_scoring_does_not_compute_attention(translator: Translator, monkeypatch: pytest.MonkeyPatch) -> None:
+    scorer = translator._reader.scorer
+    assert scorer is not None
+    monkeypatch.setattr(scorer, "score", None)
+    assert len(translator.score(TEXTS, TEXTS)) == len(TEXTS)

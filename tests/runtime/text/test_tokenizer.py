@@ -1,0 +1,72 @@
+"""What stands around a text, and which texts say nothing."""
+
+import pytest
+
+from seq2edge.bundle.bundle import EMBEDDED, load_bundle
+from seq2edge.search import Hypothesis
+from seq2edge.text.segments import Part, make_parts
+from seq2edge.text.tokenizer import Frame, Tokenizer, load_tokenizer
+from seq2edge.translator import translation_of
+
+
+@pytest.fixture(scope="module")
+def tokenizer() -> Tokenizer:
+    bundle = load_bundle(EMBEDDED, check_hashes=False)
+    files = {name: bundle.folder / name for name in bundle.manifest.files}
+    return load_tokenizer(bundle.manifest.tokenizer, bundle.manifest.tokens, files)
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        Frame(before=(2,), after=(3,), pad=0, length=12),
+        Frame(before=(2,), after=(3,), pad=3, length=12),  # the end mark also fills up
+        Frame(before=(2,), after=(), pad=0, length=12),
+        Frame(before=(2,), after=(3,), pad=0, length=4),
+        Frame(before=(2,), after=(3,)),
+    ],
+)
+def test_marks_are_all_that_is_not_the_text(frame: Frame) -> None:
+    ids = frame.around([10, 11, 12])
+    assert list(frame.inside(ids)) == [1, 2, 3]
+    assert frame.marks(ids) == set(range(len(ids))) - {1, 2, 3}
+
+
+def test_a_loop_is_flagged_although_the_source_is_filled_up(tokenizer: Tokenizer) -> None:
+    frame = Frame(after=(3,), pad=0, length=40)
+    filled = Tokenizer(tokenizer.source, tokenizer.target, eos=3, frame=frame)
+    part = Part(number=0, text="", ids=frame.around([10, 11, 12]), unknown=0)
+    found = Hypothesis(tokens=[5, 6] * 8, score=0.0, token_scores=[0.0] * 16, ended=False)
+    assert translation_of(part, found, (), filled).repeats
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        " \u3000\t",
+        "\u200b\u200b",
+        "\ufeff",
+        "\u2060",
+        "\u00ad",
+        "\u200e",
+        "\u0301",
+        "\u3164",
+        "\u2800",
+        "\u115f\u1160",
+    ],
+)
+def test_text_without_a_visible_character_has_no_ids(tokenizer: Tokenizer, text: str) -> None:
+    assert tokenizer.encode_or_nothing([text]) == [[]]
+
+
+@pytest.mark.parametrize("text", ["a", "e\u0301", "\u200b!", "☃", "水"])
+def test_one_visible_character_is_a_text(tokenizer: Tokenizer, text: str) -> None:
+    assert tokenizer.encode_or_nothing([text]) != [[]]
+
+
+def test_unknown_characters_are_counted_only_in_what_is_kept(tokenizer: Tokenizer) -> None:
+    [whole] = make_parts(["I have a ☃ dog ☃☃."], tokenizer, longest=90, long="truncate")
+    assert whole.unknown == 3
+    [cut] = make_parts(["I have a ☃ dog. " + "dog " * 90 + "☃☃"], tokenizer, longest=20, long="truncate")
+    assert (cut.unknown, cut.truncated) == (1, True)
