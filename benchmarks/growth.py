@@ -16,7 +16,7 @@ import click
 import models
 import results
 from seq2edge.bench.plan import Peers
-from seq2edge.bench.run import Wanted, run
+from seq2edge.bench.run import BenchOptions, run
 
 LENGTHS, BATCHES, VOCABULARIES = (10, 20, 40, 80, 160), (1, 2, 4, 8, 16, 32, 64), (8000, 16_000, 64_000)
 QUICK_LENGTHS, QUICK_BATCHES, QUICK_VOCABULARIES = (5, 10), (1, 2), (8000,)
@@ -62,7 +62,7 @@ def measuring(quick: bool) -> Callable[..., Iterator[results.Row]]:
         new_tokens: int = TARGET,
         batch: int = BATCH,
     ) -> Iterator[results.Row]:
-        wanted = Wanted(
+        wanted = BenchOptions(
             bundles=model.chosen("int8"),
             batch_sizes=(batch,),
             rounds=2 if quick else ROUNDS,

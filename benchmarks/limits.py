@@ -25,7 +25,7 @@ import onnxruntime
 import models
 import results
 from seq2edge.bench.report import Measurement
-from seq2edge.bench.run import Wanted, run
+from seq2edge.bench.run import BenchOptions, run
 from seq2edge.config.architecture import Architecture, cache_bytes, cost_per_source_token, cost_per_target_token
 
 SOURCE, TARGET = 25, 30
@@ -49,7 +49,7 @@ def main(quick: bool) -> None:
     with TemporaryDirectory() as temporary:
         model = models.base_model(Path(temporary) / "base", precisions=tuple(BYTES), shape=shape)
         for batch_size, precisions in ((1, tuple(BYTES)), (4 if quick else 64, ("int8", "fp32"))):
-            wanted = Wanted(
+            wanted = BenchOptions(
                 bundles=model.chosen(*precisions),
                 batch_sizes=(batch_size,),
                 rounds=rounds,

@@ -18,7 +18,7 @@ import onnx_ir as ir
 import models
 import results
 from seq2edge.bench.plan import Peers
-from seq2edge.bench.run import Wanted, run
+from seq2edge.bench.run import BenchOptions, run
 from seq2edge.bundle.bundle import load_bundle
 
 CHILD = """
@@ -87,7 +87,7 @@ def translating(work: str, model: models.Model, peers: Peers, vocabulary: int, q
     """The peak of each system that translates one batch, greedy and with beam 4."""
     rows = []
     for batch_size in (1, 2) if quick else (1, 32):
-        wanted = Wanted(
+        wanted = BenchOptions(
             bundles=model.chosen(*PRECISIONS),
             batch_sizes=(batch_size,),
             num_beams=(1, 4),

@@ -15,14 +15,14 @@ from pathlib import Path
 
 import numpy as np
 
-from seq2edge.bench.workload import Work
+from seq2edge.bench.workload import Workload
 from seq2edge.bundle.bundle import EMBEDDED, load_bundle
 from seq2edge.config.architecture import Architecture
 from seq2edge.text.tokenizer import Tokenizer
 from seq2edge_export.checkpoint import WEIGHTS, load_checkpoint, save_config, save_weights, weights_of
 from seq2edge_export.export import export_bundle
 from seq2edge_export.model.transformer import Transformer
-from seq2edge_graphs.quantize.config import Wish
+from seq2edge_graphs.quantize.config import QuantizationConfig
 from seq2edge_graphs.quantize.pipeline import quantize_bundle
 
 ROOT = Path(__file__).parents[1]
@@ -77,10 +77,10 @@ class RandomIds:
     vocabulary: int
     references: None = None
 
-    def work(self, tokenizer: Tokenizer, *, longest: int, largest_batch: int) -> Work:
+    def work(self, tokenizer: Tokenizer, *, longest: int, largest_batch: int) -> Workload:
         random = np.random.default_rng(0)
         ids = random.integers(FIRST_PIECE, self.vocabulary, (self.sentences, self.length - 1))
-        return Work([[*row, tokenizer.eos] for row in ids.tolist()])
+        return Workload([[*row, tokenizer.eos] for row in ids.tolist()])
 
 
 def base_model(folder: Path, *, precisions: tuple[str, ...], shape: Architecture = BASE) -> Model:
@@ -112,7 +112,7 @@ def export_all(checkpoint: Path, folder: Path, precisions: tuple[str, ...]) -> d
     made = {"fp32": export_bundle(checkpoint, folder / "fp32", compare=False).folder}
     for precision in precisions:
         if precision != "fp32":
-            wish = Wish(precision=precision)  # type: ignore[arg-type]
+            wish = QuantizationConfig(precision=precision)  # type: ignore[arg-type]
             made[precision] = quantize_bundle(made["fp32"], folder / precision, wish, compare=False).folder
     return made
 

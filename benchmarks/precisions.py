@@ -23,7 +23,7 @@ from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 
 import results
-from seq2edge.bench.workload import Work, search_options
+from seq2edge.bench.workload import Workload, search_options
 from seq2edge.bundle.bundle import Bundle, load_bundle
 from seq2edge.engine.engine import OnnxEngine
 from seq2edge.files.lines import read_lines
@@ -33,10 +33,10 @@ from seq2edge_export.loaders import load_checkpoint
 from seq2edge_export.peers.ctranslate2 import COMPUTE_TYPES, CTranslate2System
 from seq2edge_export.peers.ctranslate2_model import write_model
 from seq2edge_export.peers.interface import folder_size
-from seq2edge_export.source_model import Original
-from seq2edge_graphs.quantize.config import Wish
+from seq2edge_export.source_model import SourceModel
+from seq2edge_graphs.quantize.config import QuantizationConfig
 from seq2edge_graphs.quantize.pipeline import quantize_bundle
-from seq2edge_graphs.quantize.trial import beside
+from seq2edge_graphs.quantize.trial import reference_outputs_of
 
 CALIBRATION_SENTENCES = 256
 QUICK_LINES = 8
@@ -80,16 +80,23 @@ def main(
     """Measure one model and add its rows to the results."""
     lines = QUICK_LINES if quick else lines
     texts, targets = (list(islice(read_lines(path), lines)) for path in (sources, references))
-    wishes = {precision: Wish(precision=precision) for precision in ("fp16", "int8", "int8-blocks", "int4")}
+    wishes = {
+        precision: QuantizationConfig(precision=precision) for precision in ("fp16", "int8", "int8-blocks", "int4")
+    }
     if calibrate is not None:
         sentences = list(islice(read_lines(calibrate), CALIBRATION_SENTENCES))
-        wishes["int4 calibrated"] = Wish(precision="int4", calibration=sentences)
+        wishes["int4 calibrated"] = QuantizationConfig(precision="int4", calibration=sentences)
     rows = measure(name, load_bundle(bundle), texts, targets, wishes, checkpoint)
     results.write("precisions", rows, quick=quick, replacing=name)
 
 
 def measure(
-    name: str, original: Bundle, texts: list[str], targets: list[str], wishes: dict[str, Wish], checkpoint: Path | None
+    name: str,
+    original: Bundle,
+    texts: list[str],
+    targets: list[str],
+    wishes: dict[str, QuantizationConfig],
+    checkpoint: Path | None,
 ) -> list[results.Row]:
     manifest = original.manifest
     files = {file: original.folder / file for file in manifest.files}
@@ -106,13 +113,15 @@ def measure(
         shutil.rmtree(folder)
 
 
-def our_systems(original: Bundle, folder: Path, texts: list[str], wishes: dict[str, Wish]) -> list[System]:
+def our_systems(
+    original: Bundle, folder: Path, texts: list[str], wishes: dict[str, QuantizationConfig]
+) -> list[System]:
     made = {"fp32": original}
     for place, (name, wish) in enumerate(wishes.items()):
         made[name] = quantize_bundle(original.folder, folder / str(place), wish, compare=False)
     systems = []
     for precision, bundle in made.items():
-        comparison = beside(bundle, original, texts[:AGREEMENT_SENTENCES])
+        comparison = reference_outputs_of(bundle, original, texts[:AGREEMENT_SENTENCES])
         logits = comparison.force(comparison.original_greedy(), batch_size=16).logits
         systems.append(
             System(f"seq2edge {precision}", bundle.size, ours(bundle), round(logits.same_top / logits.steps, 4))
@@ -130,7 +139,7 @@ def ours(bundle: Bundle) -> Translate:
     return translate
 
 
-def their_systems(original: Original, folder: Path) -> list[System]:
+def their_systems(original: SourceModel, folder: Path) -> list[System]:
     """CTranslate2 in float32 and int8, with the same weights and ids."""
     systems = []
     for precision, name in COMPUTE_TYPES.items():
@@ -141,11 +150,11 @@ def their_systems(original: Original, folder: Path) -> list[System]:
     return systems
 
 
-def theirs(peer: CTranslate2System, original: Original) -> Translate:
+def theirs(peer: CTranslate2System, original: SourceModel) -> Translate:
     def translate(sources: list[list[int]], num_beams: int, batch_size: int) -> list[list[int]]:
         options = search_options(original.generation, num_beams=num_beams, longest=original.max_positions)
         outputs: list[list[int]] = [[]] * len(sources)
-        for batch in Work(sources).batches(batch_size):
+        for batch in Workload(sources).batches(batch_size):
             found = peer.translate([sources[place] for place in batch], options).outputs
             for place, output in zip(batch, found, strict=True):
                 outputs[place] = output

@@ -5,7 +5,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from seq2edge.bench.environment import take_fingerprint
+from seq2edge.bench.environment import describe_environment
 from seq2edge.bench.report import Report
 
 ROOT = Path(__file__).parents[1]
@@ -39,4 +39,4 @@ def rows_of(report: Report, work: str) -> list[Row]:
 
 
 def machine() -> Row:
-    return asdict(take_fingerprint())
+    return asdict(describe_environment())

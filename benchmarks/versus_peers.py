@@ -21,8 +21,8 @@ import results
 from seq2edge.bench.plan import Peers
 from seq2edge.bench.render import describe
 from seq2edge.bench.report import Report
-from seq2edge.bench.run import Wanted, run
-from seq2edge.bench.workload import Given, Texts
+from seq2edge.bench.run import BenchOptions, run
+from seq2edge.bench.workload import GivenTexts, GivenTokens
 from seq2edge.cli.progress import steps
 from seq2edge.files.lines import read_lines
 
@@ -66,7 +66,7 @@ def main(
 
         def bench(model: models.Model, precisions: tuple[str, ...], **settings: object) -> Report:
             peers = Peers(names=against, checkpoint=model.checkpoint, optimum_python=optimum_python)
-            wanted = Wanted(
+            wanted = BenchOptions(
                 bundles=model.chosen(*precisions),
                 num_beams=BEAMS,
                 rounds=QUICK_ROUNDS if quick else ROUNDS,
@@ -96,7 +96,7 @@ def base(folder: Path, bench: Callable[..., Report], quick: bool) -> list[result
     return rows
 
 
-def opus(folder: Path, bench: Callable[..., Report], texts: Given) -> list[results.Row]:
+def opus(folder: Path, bench: Callable[..., Report], texts: GivenTokens) -> list[results.Row]:
     model = models.opus_model(folder, precisions=("int8",))
     sentences = len(texts.sources or ())  # type: ignore[attr-defined]
     report = bench(model, IN_BATCHES, texts=texts, batch_sizes=(min(32, sentences),))
@@ -105,7 +105,7 @@ def opus(folder: Path, bench: Callable[..., Report], texts: Given) -> list[resul
 
 def embedded(folder: Path, bench: Callable[..., Report], newstest: Pair, lines: int, quick: bool) -> list[results.Row]:
     model = models.embedded_model(folder, precisions=ONE_BY_ONE)
-    texts = given(newstest, 4 if quick else lines) if newstest else Texts()
+    texts = given(newstest, 4 if quick else lines) if newstest else GivenTexts()
     rows = []
     for batch_size in (1, 4) if quick else (1, 32):
         precisions = ONE_BY_ONE if batch_size == 1 else IN_BATCHES
@@ -113,16 +113,16 @@ def embedded(folder: Path, bench: Callable[..., Report], newstest: Pair, lines: 
     return rows
 
 
-def chinese(flores: Pair, lines: int, quick: bool) -> Texts:
+def chinese(flores: Pair, lines: int, quick: bool) -> GivenTexts:
     if flores:
         return given(flores, 4 if quick else lines)
     sentences = list(read_lines(Path(__file__).with_name("sentences.zh.txt")))
-    return Texts(sentences[: 4 if quick else None])
+    return GivenTexts(sentences[: 4 if quick else None])
 
 
-def given(pair: tuple[Path, Path], lines: int) -> Texts:
+def given(pair: tuple[Path, Path], lines: int) -> GivenTexts:
     sources, references = (list(islice(read_lines(path), lines)) for path in pair)
-    return Texts(sources, references)
+    return GivenTexts(sources, references)
 
 
 if __name__ == "__main__":

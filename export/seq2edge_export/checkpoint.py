@@ -29,7 +29,7 @@ from seq2edge.config.schema import ClosedError, read_closed
 from seq2edge.config.tokenizer import SpecialTokens, Tokenization
 from seq2edge.errors import CheckpointError
 from seq2edge_export.model.transformer import Transformer
-from seq2edge_export.source_model import Original
+from seq2edge_export.source_model import SourceModel
 from seq2edge_export.tracing.graph_modules import transformer_graphs
 
 CONFIG, WEIGHTS, GENERATION, CARD = "config.json", "model.safetensors", "generation_config.json", "README.md"
@@ -72,10 +72,10 @@ class Checkpoint:
     tokenizer_files: dict[str, Path]  # by the names that they have in a bundle
     languages: Languages | None = None  # None: the two that the config names
 
-    def original(self) -> Original:
+    def original(self) -> SourceModel:
         """What becomes a bundle."""
         config = self.config
-        return Original(
+        return SourceModel(
             family=self.family,
             graphs=transformer_graphs(self.model),
             architecture=config.architecture,

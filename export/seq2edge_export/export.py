@@ -21,16 +21,16 @@ from seq2edge.config.languages import Languages
 from seq2edge.config.tokenizer import SpecialTokens, Tokenization
 from seq2edge.errors import ParityError
 from seq2edge_export.loaders import load_checkpoint
-from seq2edge_export.source_model import Original
+from seq2edge_export.source_model import SourceModel
 from seq2edge_export.tracing.graph_modules import GraphModules
 from seq2edge_export.tracing.trace import OPSET, decoder_parts, trace_decoder, trace_encoder
 from seq2edge_export.tracing.user_module import module_graphs
 from seq2edge_export.verify import verify
-from seq2edge_export.weight_offload import resting
+from seq2edge_export.weight_offload import offloaded
 from seq2edge_graphs.bundle_writer import check_target, describe_files, save_sharing_weights, write_manifest
 from seq2edge_graphs.passes.split import part_giving, strip
-from seq2edge_graphs.quantize.auto_precision import Choice
-from seq2edge_graphs.quantize.config import FP32, Wanted, Wish
+from seq2edge_graphs.quantize.auto_precision import PrecisionChoice
+from seq2edge_graphs.quantize.config import FP32, QuantizationConfig, Wanted
 from seq2edge_graphs.quantize.pipeline import in_place
 
 TOOLS = ("torch", "onnx", "onnxscript", "onnx-ir")
@@ -40,13 +40,13 @@ def export_bundle(
     source: Path | str,
     target: Path | str,
     *,
-    wish: Wish = FP32,
+    wish: QuantizationConfig = FP32,
     dialect: Dialect = "ort",
     family: str = "auto",
     compare: bool = True,
     force: bool = False,
     say: Callable[[str], None] = lambda _: None,
-    explain: Callable[[Choice], None] = lambda _: None,
+    explain: Callable[[PrecisionChoice], None] = lambda _: None,
 ) -> Bundle:
     """Write the bundle of a checkpoint; it appears only when it is complete and says what the original says."""
     source, target = Path(source), Path(target)
@@ -67,16 +67,16 @@ def export_bundle(
 
 
 def write_bundle(
-    original: Original,
+    original: SourceModel,
     target: Path,
     *,
-    wish: Wish = FP32,
+    wish: QuantizationConfig = FP32,
     dialect: Dialect,
     compare: bool,
     force: bool,
     sole_owner: bool = False,
     say: Callable[[str], None] = lambda _: None,
-    explain: Callable[[Choice], None] = lambda _: None,
+    explain: Callable[[PrecisionChoice], None] = lambda _: None,
 ) -> Bundle:
     """The same for a model in memory; its weights go to a file in the end if nobody else has a hold of it."""
     check_target(target, force=force)
@@ -89,14 +89,14 @@ def write_bundle(
         made = replace(made, manifest=in_place(made, wish, say, explain))
         if compare:
             say("comparing with the original")
-            with resting(original.graphs) if sole_owner else nullcontext(lambda: None) as rest:
+            with offloaded(original.graphs) if sole_owner else nullcontext(lambda: None) as rest:
                 made = replace(made, manifest=_proven(made, original, wish, rest))
         vet_graphs(folder, made.manifest)
         write_manifest(folder, made.manifest)  # last: a folder without it is not a bundle
     return load_bundle(target)
 
 
-def _proven(unfinished: Bundle, original: Original, wish: Wish, rest: Callable[[], None]) -> Manifest:
+def _proven(unfinished: Bundle, original: SourceModel, wish: QuantizationConfig, rest: Callable[[], None]) -> Manifest:
     verdict = verify(unfinished, original, texts=wish.texts, references=wish.references, rest=rest)
     if not verdict.passed:
         raise ParityError(f"{verdict}; nothing was written (--no-verify writes it all the same)")
@@ -118,7 +118,7 @@ def _write_graphs(modules: GraphModules, folder: Path, dialect: Dialect, say: Ca
             value.const_value = None  # the exporter keeps a hold of the last graph that it made
 
 
-def _manifest(original: Original, dialect: Dialect, files: dict[str, FileEntry]) -> Manifest:
+def _manifest(original: SourceModel, dialect: Dialect, files: dict[str, FileEntry]) -> Manifest:
     return Manifest(
         format_version=bundle.FORMAT_VERSION,
         family=original.family,
@@ -158,7 +158,7 @@ def export_module(
     force: bool = False,
 ) -> Bundle:
     """Write the bundle of a module, compared with the module itself; ``tokenization`` names files in its folder."""
-    original = Original(
+    original = SourceModel(
         family="module",
         graphs=module_graphs(module),
         architecture=None,
@@ -172,5 +172,10 @@ def export_module(
         rights=Rights(license=license, attribution=attribution),
     )
     return write_bundle(
-        original, Path(target), wish=Wish(precision=precision), dialect=dialect, compare=compare, force=force
+        original,
+        Path(target),
+        wish=QuantizationConfig(precision=precision),
+        dialect=dialect,
+        compare=compare,
+        force=force,
     )

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from seq2edge.bundle import tensor_names
 from seq2edge.bundle.bundle import Bundle
 from seq2edge.devices.session import open_session
-from seq2edge.engine.decoder_inputs import first_call
+from seq2edge.engine.decoder_inputs import first_decoder_inputs
 from seq2edge.engine.encoder import encode
 from seq2edge.engine.engine import OnnxEngine
 from seq2edge_export.torch_engine import TorchEngine
@@ -27,7 +27,7 @@ Values = dict[str, NDArray[np.float32]]
 
 
 @dataclass(frozen=True)
-class Parting:
+class Divergence:
     """Where two models part: the sentence, the step, and the first layer whose output differs."""
 
     sentence: int
@@ -65,7 +65,7 @@ def _inner(bundle: Bundle, source: list[int], prefix: list[int], modules: Collec
     engine = OnnxEngine(bundle, threads=1)
     read = encode(engine.encoder, [source], pad=engine.pad)
     encoder_feed = {tensor_names.SOURCE: np.array([source]), tensor_names.SOURCE_MASK: read[tensor_names.SOURCE_MASK]}
-    decoder_feed = first_call(engine.decoder, np.array([prefix]), read)
+    decoder_feed = first_decoder_inputs(engine.decoder, np.array([prefix]), read)
     values = _run(bundle, tensor_names.ENCODER, encoder_feed, modules) | _run(
         bundle, tensor_names.DECODER, decoder_feed, modules
     )

@@ -14,7 +14,7 @@ from seq2edge_export.tracing.graph_modules import GraphModules
 
 
 @dataclass(frozen=True, kw_only=True)
-class Original:
+class SourceModel:
     """What is exported, and what a bundle is compared with, wherever it came from."""
 
     family: str

@@ -15,7 +15,7 @@ from seq2edge.bundle import tensor_names
 from seq2edge.engine.encoder import pad_sources
 from seq2edge.search import Ids, Scores
 from seq2edge.search.batch_decode import decode
-from seq2edge_export.source_model import Original
+from seq2edge_export.source_model import SourceModel
 from seq2edge_export.tracing.graph_modules import GraphModules
 
 
@@ -68,7 +68,7 @@ class TorchStep:
             self.cross = [states[kept] for states in self.cross]
 
 
-def translate_with_torch(original: Original, texts: Sequence[str], *, num_beams: int) -> list[str]:
+def translate_with_torch(original: SourceModel, texts: Sequence[str], *, num_beams: int) -> list[str]:
     """The best translation of each text."""
     tokenizer = original.tokenizer()
     engine = TorchEngine(original.graphs, pad=original.tokens.pad)

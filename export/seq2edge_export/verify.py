@@ -16,17 +16,17 @@ from seq2edge.bundle.atomic_files import sha256_of
 from seq2edge.bundle.bundle import Bundle
 from seq2edge.config.architecture import Architecture
 from seq2edge.config.parity import LIMITS, Limits, Parity, shortcomings
-from seq2edge.devices.registry import Place
-from seq2edge.devices.session import HERE
+from seq2edge.devices.registry import DeviceConfig
+from seq2edge.devices.session import CPU_CONFIG
 from seq2edge.errors import DataError
-from seq2edge_export.locate import Parting, first_difference
-from seq2edge_export.source_model import Original
+from seq2edge_export.locate import Divergence, first_difference
+from seq2edge_export.source_model import SourceModel
 from seq2edge_export.torch_engine import TorchEngine
-from seq2edge_graphs.parity.measure import Comparison, Findings, Task, measure
+from seq2edge_graphs.parity.measure import Findings, ParityComparison, ParityTask, measure
 from seq2edge_graphs.parity.sentences import readable
 
 
-def check_kinship(bundle: Bundle, original: Original) -> None:
+def check_same_model(bundle: Bundle, original: SourceModel) -> None:
     """Refuse to compare models of different shapes: their numbers say nothing about each other."""
     ours = _shape(bundle.manifest.architecture, bundle.manifest.parameters)
     theirs = _shape(original.architecture, original.parameters)
@@ -39,7 +39,7 @@ def check_kinship(bundle: Bundle, original: Original) -> None:
         raise DataError(f"{bundle.folder} was not made from this checkpoint: it has {', '.join(differing)}")
 
 
-def differing_settings(bundle: Bundle, original: Original) -> list[str]:
+def differing_settings(bundle: Bundle, original: SourceModel) -> list[str]:
     """Everything besides the graphs that decides what is said, where it is not the original's."""
     manifest = bundle.manifest
     pairs = {
@@ -65,7 +65,7 @@ class Verdict:
     parity: Parity
     limits: Limits
     failures: list[str]
-    parting: Parting | None
+    parting: Divergence | None
 
     @property
     def passed(self) -> bool:
@@ -80,28 +80,28 @@ class Verdict:
 
 def verify(
     bundle: Bundle,
-    original: Original,
+    original: SourceModel,
     *,
     texts: Sequence[str] | None = None,
     references: Sequence[str] | None = None,
-    place: Place = HERE,
+    place: DeviceConfig = CPU_CONFIG,
     rest: Callable[[], None] = lambda: None,
 ) -> Verdict:
     """Compare a bundle with its original and judge it by the limits of its precision.
 
     ``place`` is where the bundle computes. ``rest`` is called whenever the original is not needed for a while.
     """
-    check_kinship(bundle, original)
+    check_same_model(bundle, original)
     tokenizer = original.tokenizer()
     sources, most_tokens = readable(texts, tokenizer, longest=bundle.manifest.max_positions)
-    task = Task(sources, original.generation, most_tokens)
+    task = ParityTask(sources, original.generation, most_tokens)
 
     @contextmanager
     def awake() -> Iterator[TorchEngine]:
         yield TorchEngine(original.graphs, pad=original.tokens.pad)
         rest()
 
-    comparison = Comparison(ours=bundle, theirs=awake, tokenizer=tokenizer, task=task, place=place)
+    comparison = ParityComparison(ours=bundle, theirs=awake, tokenizer=tokenizer, task=task, place=place)
     parity, findings = measure(comparison, references)
     limits = LIMITS[bundle.manifest.precision]
     failures = [*differing_settings(bundle, original), *shortcomings(parity, limits)]
@@ -109,11 +109,13 @@ def verify(
     return Verdict(parity, limits, failures, parting)
 
 
-def _locate(bundle: Bundle, original: Original, task: Task, findings: Findings, limits: Limits) -> Parting | None:
+def _locate(
+    bundle: Bundle, original: SourceModel, task: ParityTask, findings: Findings, limits: Limits
+) -> Divergence | None:
     sentence, step = findings.forced.worst
     prefix = [original.generation.decoder_start_token_id, *findings.targets[sentence][:step]]
     found = first_difference(bundle, original.graphs, task.sources[sentence], prefix, limit=limits.layer_difference)
-    return Parting(sentence, step, *found) if found else None
+    return Divergence(sentence, step, *found) if found else None
 
 
 def to_json(verdict: Verdict) -> str:

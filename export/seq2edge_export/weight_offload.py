@@ -40,7 +40,7 @@ ALIGNMENT = 64  # bytes; what vector instructions like
 
 
 @contextmanager
-def resting(graphs: GraphModules) -> Iterator[Callable[[], None]]:
+def offloaded(graphs: GraphModules) -> Iterator[Callable[[], None]]:
     """Move the weights to a temporary file that is mapped into memory; give what to call when they may leave it.
 
     The system reads them again when they are used, here and after. Only for a model that nobody else has a hold of.

@@ -9,7 +9,7 @@ import numpy as np
 from seq2edge.bundle import tensor_names
 from seq2edge.bundle.bundle import Manifest
 from seq2edge.config.generation import GenerationOptions, as_ids
-from seq2edge.config.languages import Tags, asked_tags, missing_target
+from seq2edge.config.languages import Tags, missing_target, resolve_tags
 from seq2edge.config.schema import read_fields
 from seq2edge.config.text import TextOptions, check_heads
 from seq2edge.errors import BundleError, UsageError
@@ -20,7 +20,7 @@ TEXT = {field.name for field in fields(TextOptions)}
 
 
 @dataclass(frozen=True, kw_only=True)
-class Asked:
+class CallOptions:
     """All options of one call."""
 
     generation: GenerationOptions
@@ -28,14 +28,14 @@ class Asked:
     tags: Tags
 
 
-def asked(changes: Mapping[str, Any], manifest: Manifest) -> Asked:
+def resolve_options(changes: Mapping[str, Any], manifest: Manifest) -> CallOptions:
     """The options of the bundle with these changes; what cannot be is an error."""
     unknown = sorted(changes.keys() - GENERATION - TEXT)
     if unknown:
         raise UsageError(f"there is no option {unknown[0]!r}; GenerationOptions and TextOptions name those there are")
     try:
         text = TextOptions(**_only(changes, TextOptions))
-        tags = asked_tags(manifest.languages, text.source_lang, text.target_lang)
+        tags = resolve_tags(manifest.languages, text.source_lang, text.target_lang)
         generation = replace(manifest.generation, **(_forced(tags) | _instead(_only(changes, GenerationOptions))))
     except ValueError as error:
         raise UsageError(str(error)) from None
@@ -43,7 +43,7 @@ def asked(changes: Mapping[str, Any], manifest: Manifest) -> Asked:
     _check_ids(generation, manifest)
     _check_attention(text, manifest)
     _check_target(generation, manifest)
-    return Asked(generation=generation, text=text, tags=tags)
+    return CallOptions(generation=generation, text=text, tags=tags)
 
 
 def _only(changes: Mapping[str, Any], settings: type) -> dict[str, Any]:

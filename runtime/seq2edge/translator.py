@@ -19,25 +19,25 @@ from seq2edge.config.generation import GenerationOptions
 from seq2edge.config.languages import default_tags
 from seq2edge.devices.auto import resolve_device
 from seq2edge.devices.cpu import allowed_cpus
-from seq2edge.devices.registry import Place
+from seq2edge.devices.registry import DeviceConfig
 from seq2edge.engine.engine import OnnxEngine
 from seq2edge.errors import TextTooLongError, UsageError
 from seq2edge.files.file_translation import in_groups, translate_file
 from seq2edge.files.formats import Format
 from seq2edge.files.lines import Errors
-from seq2edge.options import Asked, asked
+from seq2edge.options import CallOptions, resolve_options
 from seq2edge.results import Score, Summary, Translation
 from seq2edge.scoring.attention import joined as joined_attention
-from seq2edge.scoring.scorer import TargetReader
-from seq2edge.search import Growing, Hook, Hypothesis, prefix_block
+from seq2edge.scoring.scorer import TargetScorer
+from seq2edge.search import Hook, Hypothesis, StreamingSearch, prefix_block
 from seq2edge.search.batch_decode import Sentence, Workers, decode_sentences
-from seq2edge.search.hypothesis import length_normaliser
+from seq2edge.search.hypothesis import length_normalizer
 from seq2edge.text.repetition import repeats
-from seq2edge.text.segments import Part, join, make_parts, stable_prefix
+from seq2edge.text.segments import Segment, join, make_segments, stable_prefix
 from seq2edge.text.tokenizer import Tokenizer, load_tokenizer
 
 
-def translation_of(part: Part, found: Hypothesis, prefix: tuple[int, ...], tokenizer: Tokenizer) -> Translation:
+def translation_of(part: Segment, found: Hypothesis, prefix: tuple[int, ...], tokenizer: Tokenizer) -> Translation:
     """What one hypothesis says."""
     tokens = (*prefix, *found.tokens)
     inside = tokenizer.frame.inside(part.ids)
@@ -69,7 +69,7 @@ def of_whole_text(parts: Sequence[list[Translation]], options: GenerationOptions
 def _joined(parts: list[Translation], options: GenerationOptions) -> Translation:
     token_scores = tuple(score for part in parts for score in part.token_scores)
     attentions = [part.attention for part in parts if part.attention is not None]
-    normal = length_normaliser(len(token_scores), options.length_penalty) if options.num_beams > 1 else 1
+    normal = length_normalizer(len(token_scores), options.length_penalty) if options.num_beams > 1 else 1
     return Translation(
         text=join([part.text for part in parts]),
         tokens=tuple(token for part in parts for token in part.tokens),
@@ -168,13 +168,13 @@ class Translator:
         files = {name: self.bundle.folder / name for name in self.manifest.files}
         tokenizer = load_tokenizer(self.manifest.tokenizer, self.manifest.tokens, files)
         self.tokenizer = tokenizer.tagged(default_tags(self.manifest.languages))
-        wanted = Place(device=device, options=dict(provider_options or {}), strict=strict_device)
+        wanted = DeviceConfig(device=device, options=dict(provider_options or {}), strict=strict_device)
         self.place = resolve_device(wanted, self.manifest)
         self.shortlist = shortlist and tensor_names.SHORTLIST in self.manifest.files
         self.engine = OnnxEngine(self.bundle, threads=self.threads, place=self.place, shortlist=self.shortlist)
         self._workers = Workers(workers, threads=self.threads)
         self._lock = Lock()
-        self._loaded_reader: TargetReader | None = None
+        self._loaded_reader: TargetScorer | None = None
 
     def __enter__(self) -> "Translator":
         return self
@@ -244,7 +244,7 @@ class Translator:
         """
         self._workers.check_open()
         _check_text("the prefix", prefix)
-        return self._translate_groups(groups, asked(options, self.manifest), prefix, first, hook)
+        return self._translate_groups(groups, resolve_options(options, self.manifest), prefix, first, hook)
 
     def translate_file(
         self,
@@ -283,7 +283,7 @@ class Translator:
         self._workers.check_open()
         _check_text("the text", text)
         _check_text("the prefix", prefix)
-        wanted = asked(options, self.manifest)
+        wanted = resolve_options(options, self.manifest)
         if wanted.generation.num_return_sequences > 1:
             count = wanted.generation.num_return_sequences
             raise UsageError(f"num_return_sequences is {count}, but a stream is one translation: set it to 1")
@@ -301,7 +301,7 @@ class Translator:
         _check_texts("target", targets)
         if len(sources) != len(targets):
             raise UsageError(f"there are {len(sources)} sources and {len(targets)} targets, but must be as many")
-        wanted = asked({"source_lang": source_lang, "target_lang": target_lang}, self.manifest)
+        wanted = resolve_options({"source_lang": source_lang, "target_lang": target_lang}, self.manifest)
         tokenizer, forced = self._speaking(wanted), _forced(wanted)
         source_ids = tokenizer.encode(sources)
         target_ids = [[*forced, *ids] for ids in tokenizer.encode_target(targets)]
@@ -321,7 +321,7 @@ class Translator:
 
     def _checked(
         self, texts: Sequence[str], prefixes: Sequence[str] | None, options: dict[str, Any]
-    ) -> tuple[Sequence[str], Asked, Sequence[str] | None]:
+    ) -> tuple[Sequence[str], CallOptions, Sequence[str] | None]:
         """What a call was given, after a look at it."""
         self._workers.check_open()
         _check_texts("text", texts)
@@ -329,10 +329,10 @@ class Translator:
             _check_texts("prefix", prefixes)
             if len(prefixes) != len(texts):
                 raise UsageError(f"there are {len(prefixes)} prefixes for {len(texts)} texts, but must be as many")
-        return texts, asked(options, self.manifest), prefixes
+        return texts, resolve_options(options, self.manifest), prefixes
 
     def _translate_groups(
-        self, groups: Iterable[list[str]], wanted: Asked, prefix: str, first: int, hook: Hook | None
+        self, groups: Iterable[list[str]], wanted: CallOptions, prefix: str, first: int, hook: Hook | None
     ) -> Iterator[list[Translation]]:
         for texts in groups:
             _check_texts("text", texts, first=first)
@@ -342,7 +342,7 @@ class Translator:
     def _translate(
         self,
         texts: Sequence[str],
-        wanted: Asked,
+        wanted: CallOptions,
         prefixes: Sequence[str] | None,
         hook: Hook | None,
         *,
@@ -362,14 +362,14 @@ class Translator:
             results[number] = best_first(whole)
         return results
 
-    def _speaking(self, wanted: Asked) -> Tokenizer:
+    def _speaking(self, wanted: CallOptions) -> Tokenizer:
         """The tokenizer for the languages and the source prefix that a call asks for."""
         return self.tokenizer.tagged(wanted.tags).with_source_prefix(wanted.text.source_prefix)
 
-    def _parts(self, texts: Sequence[str], wanted: Asked) -> list[Part]:
-        return make_parts(texts, self._speaking(wanted), longest=self.longest, long=wanted.text.long)
+    def _parts(self, texts: Sequence[str], wanted: CallOptions) -> list[Segment]:
+        return make_segments(texts, self._speaking(wanted), longest=self.longest, long=wanted.text.long)
 
-    def _prefix(self, part: Part, prefixes: Sequence[str] | None, wanted: Asked) -> Prefix:
+    def _prefix(self, part: Segment, prefixes: Sequence[str] | None, wanted: CallOptions) -> Prefix:
         """What the output of a part has to begin with; only the first part of a text has such a prefix."""
         if prefixes is None or part.place > 0:
             return ()
@@ -382,7 +382,7 @@ class Translator:
         return prefix
 
     def _decode(
-        self, parts: list[Part], starts: list[Prefix], wanted: Asked, hook: Hook | None, first: int
+        self, parts: list[Segment], starts: list[Prefix], wanted: CallOptions, hook: Hook | None, first: int
     ) -> list[list[Hypothesis]]:
         sentences = [
             Sentence(source=part.ids, prefix=start, number=first + part.number, part=part.place)
@@ -399,7 +399,7 @@ class Translator:
         )
 
     def _translations(
-        self, parts: list[Part], starts: list[Prefix], found: list[list[Hypothesis]], wanted: Asked
+        self, parts: list[Segment], starts: list[Prefix], found: list[list[Hypothesis]], wanted: CallOptions
     ) -> list[list[Translation]]:
         ranked = [
             [translation_of(part, one, start, self.tokenizer) for one in hypotheses]
@@ -409,7 +409,7 @@ class Translator:
             return ranked
         return self._reader.with_attention(parts, ranked, wanted, self._speaking(wanted), self._workers)
 
-    def _grow(self, text: str, wanted: Asked, prefix: str, hook: Hook | None) -> Grown:
+    def _grow(self, text: str, wanted: CallOptions, prefix: str, hook: Hook | None) -> Grown:
         parts = self._parts([text], wanted)
         done: list[list[Translation]] = []
         before = ""
@@ -417,7 +417,7 @@ class Translator:
             start = self._prefix(part, [prefix] if prefix else None, wanted)
             options = wanted.generation.within(1 + self.longest, prefix_length=1 + len(start))
             block = prefix_block([[options.decoder_start_token_id, *start]], options)
-            growing = Growing(self.engine.start([part.ids]), block, options, part=part.place, hook=hook)
+            growing = StreamingSearch(self.engine.start([part.ids]), block, options, part=part.place, hook=hook)
             for tokens in growing:
                 yield join([before, self.tokenizer.decode_so_far([*start, *tokens])])
             assert growing.found is not None
@@ -431,16 +431,16 @@ class Translator:
                 raise TextTooLongError(place, len(ids), self.longest, name=name)
 
     @property
-    def _reader(self) -> TargetReader:
+    def _reader(self) -> TargetScorer:
         """Loaded when it is first wanted, once."""
         with self._lock:
             if self._loaded_reader is None:
                 vocabulary = self.tokenizer.target.get_piece_size()
-                self._loaded_reader = TargetReader(self.bundle, self.engine, vocabulary=vocabulary)
+                self._loaded_reader = TargetScorer(self.bundle, self.engine, vocabulary=vocabulary)
             return self._loaded_reader
 
 
-def _forced(wanted: Asked) -> Prefix:
+def _forced(wanted: CallOptions) -> Prefix:
     first = wanted.generation.forced_bos_token_id
     return () if first is None else (first,)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from tiny_checkpoint import write_checkpoint
 
 from seq2edge_export.export import export_bundle
-from seq2edge_graphs.quantize.config import Wish
+from seq2edge_graphs.quantize.config import QuantizationConfig
 from seq2edge_graphs.quantize.pipeline import quantize_bundle
 
 
@@ -16,9 +16,11 @@ def main(folder: Path, checkpoint: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     whole = folder / "en-de-fp32"
     export_bundle(checkpoint, whole, dialect="portable", compare=False, force=True)
-    quantize_bundle(whole, folder / "en-de-fp16", Wish(precision="fp16"), compare=False, force=True)
-    quantize_bundle(whole, folder / "en-de-half", Wish(precision="fp16-compute"), compare=False, force=True)
-    quantize_bundle(whole, folder / "en-de-int8", Wish(precision="int8"), compare=False, force=True)
+    quantize_bundle(whole, folder / "en-de-fp16", QuantizationConfig(precision="fp16"), compare=False, force=True)
+    quantize_bundle(
+        whole, folder / "en-de-half", QuantizationConfig(precision="fp16-compute"), compare=False, force=True
+    )
+    quantize_bundle(whole, folder / "en-de-int8", QuantizationConfig(precision="int8"), compare=False, force=True)
     shutil.rmtree(folder / "tiny-checkpoint", ignore_errors=True)
     tiny = write_checkpoint(folder / "tiny-checkpoint")
     export_bundle(tiny, folder / "tiny", dialect="portable", compare=False, force=True)

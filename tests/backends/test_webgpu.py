@@ -14,12 +14,12 @@ import pytest
 from seq2edge import Translator
 from seq2edge.bundle.bundle import load_bundle
 from seq2edge.devices import session as session_module
-from seq2edge.devices.registry import Place
+from seq2edge.devices.registry import DeviceConfig
 from seq2edge.engine.engine import OnnxEngine
 from seq2edge.errors import UsageError
 from seq2edge.search.batch_decode import decode
 
-WEBGPU = Place(device="webgpu")
+WEBGPU = DeviceConfig(device="webgpu")
 SOURCES = [[5, 6, 7, 40, 41], [8, 9, 10, 11], [60, 61, 62], [12]]
 SHORT = ("Good morning.", "No!", "Where is Tom?", "I am tired.")
 BEAMS, COUNT = 4, 8

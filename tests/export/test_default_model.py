@@ -12,7 +12,7 @@ from seq2edge_export.checkpoint import load_checkpoint
 from seq2edge_export.export import export_bundle
 from seq2edge_export.torch_engine import translate_with_torch
 from seq2edge_export.verify import verify
-from seq2edge_graphs.quantize.config import Wish
+from seq2edge_graphs.quantize.config import QuantizationConfig
 from seq2edge_graphs.quantize.pipeline import quantize_bundle
 
 ROOT = Path(__file__).parents[2]
@@ -44,12 +44,12 @@ def test_the_bundle_in_the_package_was_made_from_the_checkpoint() -> None:
 
 
 def test_eight_bits_in_blocks_are_as_small_as_without_and_keep_their_limits(exact: Path, tmp_path: Path) -> None:
-    made = quantize_bundle(exact, tmp_path / "small", Wish(precision="int8-blocks"))
+    made = quantize_bundle(exact, tmp_path / "small", QuantizationConfig(precision="int8-blocks"))
     assert made.size <= 1.08 * made.manifest.parameters
 
 
 def test_four_bits_are_as_small_as_they_should_be_and_keep_their_limits(exact: Path, tmp_path: Path) -> None:
-    made = quantize_bundle(exact, tmp_path / "small", Wish(precision="int4"))
+    made = quantize_bundle(exact, tmp_path / "small", QuantizationConfig(precision="int4"))
     assert made.size <= 0.62 * made.manifest.parameters
 
 

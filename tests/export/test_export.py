@@ -27,7 +27,7 @@ from seq2edge_export.export import export_bundle
 from seq2edge_export.model.transformer import Transformer
 from seq2edge_export.training.tokenizer import TOKENS
 from seq2edge_graphs.bundle_writer import ALIGNMENT, INLINE_BYTES
-from seq2edge_graphs.quantize.config import Wish
+from seq2edge_graphs.quantize.config import QuantizationConfig
 
 GRAPHS = (tensor_names.ENCODER, tensor_names.DECODER, tensor_names.SCORER)
 
@@ -130,7 +130,7 @@ def test_defaults_and_vocabulary_must_fit_the_model(checkpoint: Path, tmp_path: 
 
 
 def test_fewer_bits_make_a_smaller_bundle(made, tmp_path: Path) -> None:
-    small = export_bundle(made.checkpoint, tmp_path / "int8", wish=Wish(precision="int8"), compare=False)
+    small = export_bundle(made.checkpoint, tmp_path / "int8", wish=QuantizationConfig(precision="int8"), compare=False)
     full = load_bundle(made.bundles["ort"])
     sizes = [bundle.manifest.files[tensor_names.WEIGHTS].size for bundle in (small, full)]
     assert sizes[0] < 0.45 * sizes[1]

@@ -20,10 +20,10 @@ from seq2edge.search.batch_decode import decode
 from seq2edge_export.checkpoint import load_checkpoint
 from seq2edge_export.export import export_bundle
 from seq2edge_export.torch_engine import TorchEngine
-from seq2edge_graphs.quantize.config import Wish
+from seq2edge_graphs.quantize.config import QuantizationConfig
 from seq2edge_graphs.quantize.pipeline import quantize_bundle
 
-WISH = Wish(precision="fp16-compute")
+WISH = QuantizationConfig(precision="fp16-compute")
 TEXTS = [SENTENCES[place] for place in range(0, 200, 25)]
 TOKENS = 16
 CLOSE = 2e-2  # logits of about 4, whose neighbours in float16 are 0.004 apart, behind four layers that round too
@@ -121,4 +121,4 @@ def test_it_is_for_standard_operators_and_rounds_everything(made, tmp_path: Path
     with pytest.raises(UsageError, match="--dialect portable"):
         quantize_bundle(made.bundles["ort"], tmp_path / "out", WISH)
     with pytest.raises(UsageError, match="--keep-precision does not go with --precision fp16-compute"):
-        Wish(precision="fp16-compute", keep=["decoder.*"])
+        QuantizationConfig(precision="fp16-compute", keep=["decoder.*"])

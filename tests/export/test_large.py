@@ -14,7 +14,7 @@ from seq2edge.engine.engine import OnnxEngine
 from seq2edge_export.checkpoint import load_checkpoint
 from seq2edge_export.export import export_bundle
 from seq2edge_export.torch_engine import TorchEngine
-from seq2edge_graphs.quantize.config import Wish
+from seq2edge_graphs.quantize.config import QuantizationConfig
 from seq2edge_graphs.quantize.pipeline import quantize_bundle
 
 LARGE = replace(TINY, width=2048, heads=16, feed_forward=8192, encoder_layers=6, decoder_layers=4)
@@ -54,5 +54,7 @@ def test_a_base_model_in_fewer_bits_is_as_small_as_it_should_be(tmp_path: Path) 
     folder = write_checkpoint(tmp_path / "checkpoint", BASE, scaled=False)
     full = export_bundle(folder, tmp_path / "fp32", compare=False)
     for precision, bytes_a_parameter in (("int8", 1.08), ("int4", 0.62)):
-        made = quantize_bundle(full.folder, tmp_path / precision, Wish(precision=precision), compare=False)
+        made = quantize_bundle(
+            full.folder, tmp_path / precision, QuantizationConfig(precision=precision), compare=False
+        )
         assert made.size + TOKENIZER_BYTES <= bytes_a_parameter * made.manifest.parameters

@@ -18,7 +18,7 @@ from seq2edge.scoring.scorer import forced_logits
 from seq2edge.text.tokenizer import load_tokenizer
 from seq2edge_graphs.bundle_writer import describe_files, load_with_weights, save_sharing_weights, write_manifest
 from seq2edge_graphs.passes.expose import expose
-from seq2edge_graphs.quantize.apply import Grams, part_names, plan_precision, quantize
+from seq2edge_graphs.quantize.apply import Grams, plan_precision, quantize, weight_names
 from seq2edge_graphs.quantize.calibration import collect_grams
 
 GRAPHS = (tensor_names.ENCODER, tensor_names.DECODER)
@@ -79,7 +79,7 @@ def test_fewer_bits_lose_a_little(made, tmp_path: Path, precision: Precision, er
 
 
 def test_every_weight_of_a_model_is_a_part_with_its_name(made) -> None:
-    found = part_names([ir.load(made.bundles["ort"] / name) for name in GRAPHS])
+    found = weight_names([ir.load(made.bundles["ort"] / name) for name in GRAPHS])
     layers = [f"encoder.{layer}.feed_forward.inner.weight" for layer in range(2)]
     assert {"source_embedding.tokens.weight", "source_embedding.positions", *layers} <= set(found)
     assert not [name for name in found if name.startswith("val_")]
@@ -90,7 +90,7 @@ def test_gram_matrices_are_those_of_what_the_products_read(made, tmp_path: Path)
     texts = sources(full, 8)
     grams = collect_grams(full, texts)
     matrices = {
-        name for name in part_names([ir.load(full.folder / name) for name in GRAPHS]) if "positions" not in name
+        name for name in weight_names([ir.load(full.folder / name) for name in GRAPHS]) if "positions" not in name
     }
     assert grams.keys() == matrices
     inner = grams["decoder.1.feed_forward.output.weight"]

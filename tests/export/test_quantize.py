@@ -14,7 +14,7 @@ from seq2edge.bundle.bundle import load_bundle
 from seq2edge.config.parity import LIMITS
 from seq2edge.errors import ParityError, UsageError
 from seq2edge_export.export import export_bundle
-from seq2edge_graphs.quantize.config import Wanted, Wish
+from seq2edge_graphs.quantize.config import QuantizationConfig, Wanted
 from seq2edge_graphs.quantize.pipeline import quantize_bundle
 
 TEXTS = [SENTENCES[place] for place in range(0, 200, 10)]
@@ -37,7 +37,7 @@ def command(*arguments: object) -> subprocess.CompletedProcess[str]:
 
 
 def test_it_makes_the_weights_that_export_makes(made, full: Path, tmp_path: Path) -> None:
-    wish = Wish(precision="int8")
+    wish = QuantizationConfig(precision="int8")
     quantized = quantize_bundle(full, tmp_path / "quantized", wish, compare=False)
     exported = export_bundle(made.checkpoint, tmp_path / "exported", wish=wish, compare=False)
     assert quantized.manifest.files[tensor_names.WEIGHTS] == exported.manifest.files[tensor_names.WEIGHTS]
@@ -46,14 +46,14 @@ def test_it_makes_the_weights_that_export_makes(made, full: Path, tmp_path: Path
 
 @pytest.mark.parametrize("precision", ["fp16", "int8", "int8-blocks", "int4"])
 def test_every_precision_translates(full: Path, tmp_path: Path, precision: Wanted) -> None:
-    made = quantize_bundle(full, tmp_path / "small", Wish(precision=precision), compare=False)
+    made = quantize_bundle(full, tmp_path / "small", QuantizationConfig(precision=precision), compare=False)
     assert made.manifest.precision == precision
     assert made.size < load_bundle(full).size
     assert Translator(made.folder, threads=1).translate(TEXTS[:2])
 
 
 def test_weights_that_match_a_pattern_are_kept_higher(full: Path, tmp_path: Path) -> None:
-    wish = Wish(precision="int8", keep=["decoder.*.weight", "*embedding*"])
+    wish = QuantizationConfig(precision="int8", keep=["decoder.*.weight", "*embedding*"])
     kept = quantize_bundle(full, tmp_path / "kept", wish, compare=False).manifest.quantization
     assert kept is not None
     assert set(kept.others.values()) == {"fp16"}
@@ -64,7 +64,7 @@ def test_weights_that_match_a_pattern_are_kept_higher(full: Path, tmp_path: Path
 
 def test_the_manifest_says_what_it_cost(full: Path, tmp_path: Path, references: list[str]) -> None:
     clear = 8  # the text behind these has two beams of almost one score, between which rounding to 16 bits decides
-    wish = Wish(precision="fp16", texts=TEXTS[:clear], references=references[:clear])
+    wish = QuantizationConfig(precision="fp16", texts=TEXTS[:clear], references=references[:clear])
     parity = quantize_bundle(full, tmp_path / "half", wish).manifest.parity
     assert parity is not None
     assert parity.sentences == clear
@@ -74,7 +74,7 @@ def test_the_manifest_says_what_it_cost(full: Path, tmp_path: Path, references: 
 
 class TestAuto:
     def test_the_fewest_bits_win_if_anything_goes(self, full: Path, tmp_path: Path, references: list[str]) -> None:
-        wish = Wish(precision="auto", texts=TEXTS, references=references, max_bleu_loss=100)
+        wish = QuantizationConfig(precision="auto", texts=TEXTS, references=references, max_bleu_loss=100)
         made = quantize_bundle(full, tmp_path / "all", wish, compare=False)
         assert made.manifest.precision == "int4"
 
@@ -82,7 +82,7 @@ class TestAuto:
         self, full: Path, tmp_path: Path, references: list[str]
     ) -> None:
         limit, choices = 2.0, []
-        wish = Wish(precision="auto", texts=TEXTS, references=references, max_bleu_loss=limit)
+        wish = QuantizationConfig(precision="auto", texts=TEXTS, references=references, max_bleu_loss=limit)
         made = quantize_bundle(full, tmp_path / "some", wish, compare=False, explain=choices.append)
         [choice] = choices
         assert choice.bleu_original - choice.bleu <= limit
@@ -95,7 +95,7 @@ class TestAuto:
     def test_it_needs_references_and_a_limit(self) -> None:
         for given in ({}, {"max_bleu_loss": 1.0}, {"texts": TEXTS, "references": TEXTS}):
             with pytest.raises(UsageError, match="--precision auto measures BLEU"):
-                Wish(precision="auto", **given)
+                QuantizationConfig(precision="auto", **given)
 
 
 @pytest.mark.parametrize(
@@ -124,7 +124,7 @@ def test_what_cannot_be_gets_one_sentence_and_nothing_is_written(
 
 
 def test_a_quantized_bundle_is_not_quantized_again(full: Path, tmp_path: Path) -> None:
-    quantize_bundle(full, tmp_path / "once", Wish(precision="int8"), compare=False)
+    quantize_bundle(full, tmp_path / "once", QuantizationConfig(precision="int8"), compare=False)
     done = command(tmp_path / "once", tmp_path / "twice")
     assert done.returncode == 2
     assert "is in int8 already" in done.stderr
@@ -136,5 +136,7 @@ def test_a_bundle_that_loses_too_much_is_not_written(
 ) -> None:
     monkeypatch.setitem(LIMITS, "int4", replace(LIMITS["int4"], mean_kl=0.0))
     with pytest.raises(ParityError, match="the mean divergence is"):
-        quantize_bundle(full, tmp_path / "out", Wish(precision="int4", texts=TEXTS, references=references))
+        quantize_bundle(
+            full, tmp_path / "out", QuantizationConfig(precision="int4", texts=TEXTS, references=references)
+        )
     assert not list(tmp_path.iterdir())

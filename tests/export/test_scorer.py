@@ -10,7 +10,7 @@ from tiny_checkpoint import TINY
 
 from seq2edge.bundle import tensor_names
 from seq2edge.bundle.bundle import load_bundle
-from seq2edge.engine.decoder_inputs import first_call
+from seq2edge.engine.decoder_inputs import first_decoder_inputs
 from seq2edge.engine.encoder import encode, pad_sources
 from seq2edge.engine.engine import OnnxEngine
 from seq2edge.scoring.scorer import Scored, Scorer, forced_log_probabilities, open_scorer
@@ -185,7 +185,7 @@ def test_nothing_is_baked_into_the_shapes_of_the_scorer(bundle: Path) -> None:
 
 
 def test_the_scorer_reads_what_the_decoder_reads(scorer: Scorer, engine: OnnxEngine, pairs) -> None:
-    read = first_call(scorer.scorer, np.array([[2]]), encode(engine.encoder, pairs[0], pad=engine.pad))
+    read = first_decoder_inputs(scorer.scorer, np.array([[2]]), encode(engine.encoder, pairs[0], pad=engine.pad))
     wanted = {entry.name: entry.shape for entry in engine.decoder.get_inputs()}
     assert {entry.name: entry.shape for entry in scorer.scorer.get_inputs()} == wanted
     assert wanted.keys() == read.keys()

@@ -10,7 +10,7 @@ from seq2edge import Translator
 from seq2edge.bundle.bundle import Bundle, load_bundle
 from seq2edge.engine.shortlist import Shortlist, shortlist_of
 from seq2edge.errors import UsageError
-from seq2edge_graphs.quantize.config import Wish
+from seq2edge_graphs.quantize.config import QuantizationConfig
 from seq2edge_graphs.quantize.pipeline import quantize_bundle
 from seq2edge_graphs.shortlist.bundle import add_shortlist
 
@@ -35,8 +35,8 @@ def some_words(bundle: Bundle) -> Shortlist:
 @pytest.fixture(scope="module")
 def bundles(made, student, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     folder = tmp_path_factory.mktemp("shortlist")
-    quantize_bundle(student.bundles["ort"], folder / "recurrent8", Wish(precision="int8"), compare=False)
-    quantize_bundle(made.bundles["ort"], folder / "half", Wish(precision="fp16"), compare=False)
+    quantize_bundle(student.bundles["ort"], folder / "recurrent8", QuantizationConfig(precision="int8"), compare=False)
+    quantize_bundle(made.bundles["ort"], folder / "half", QuantizationConfig(precision="fp16"), compare=False)
     return {
         "float32": made.bundles["ort"],
         "portable float32": made.bundles["portable"],
@@ -72,8 +72,8 @@ def test_a_sentence_says_the_same_alone_and_in_a_batch(bundles: dict[str, Path],
 
 
 def test_four_bits_and_portable_integers_are_refused(made, tmp_path: Path) -> None:
-    quantize_bundle(made.bundles["ort"], tmp_path / "int4", Wish(precision="int4"), compare=False)
-    quantize_bundle(made.bundles["portable"], tmp_path / "int8", Wish(precision="int8"), compare=False)
+    quantize_bundle(made.bundles["ort"], tmp_path / "int4", QuantizationConfig(precision="int4"), compare=False)
+    quantize_bundle(made.bundles["portable"], tmp_path / "int8", QuantizationConfig(precision="int8"), compare=False)
     for name in ("int4", "int8"):
         with pytest.raises(UsageError, match="takes no shortlist: it needs a bundle in the dialect ort"):
             add_shortlist(tmp_path / name, tmp_path / "made", everything)
@@ -83,5 +83,5 @@ def test_four_bits_and_portable_integers_are_refused(made, tmp_path: Path) -> No
 def test_a_bundle_with_a_shortlist_is_not_quantized(made, tmp_path: Path) -> None:
     short = add_shortlist(made.bundles["ort"], tmp_path / "short", everything)
     with pytest.raises(UsageError, match="quantize the bundle without"):
-        quantize_bundle(short.folder, tmp_path / "int8", Wish(precision="int8"))
+        quantize_bundle(short.folder, tmp_path / "int8", QuantizationConfig(precision="int8"))
     assert load_bundle(short.folder).manifest.precision == "fp32"

@@ -32,8 +32,8 @@ def _bundles(folder: Path) -> None:
     from tiny_checkpoint import SENTENCES, TINY, write_checkpoint
 
     from seq2edge_export.export import export_bundle
-    from seq2edge_graphs.quantize.config import Wish
-    from seq2edge_graphs.shortlist.bundle import Lesson, add_shortlist, with_lesson
+    from seq2edge_graphs.quantize.config import QuantizationConfig
+    from seq2edge_graphs.shortlist.bundle import AlignmentData, add_shortlist, with_alignments
 
     small = replace(TINY, encoder_layers=1, decoder_layers=1, width=16, heads=2, feed_forward=16)
     checkpoint = write_checkpoint(folder / "checkpoints" / "seq2edge", small)
@@ -44,12 +44,16 @@ def _bundles(folder: Path) -> None:
         ("portable-fp32", "fp32", "portable"),
     ):
         export_bundle(
-            checkpoint, folder / "bundles" / name, wish=Wish(precision=precision), dialect=dialect, compare=False
+            checkpoint,
+            folder / "bundles" / name,
+            wish=QuantizationConfig(precision=precision),
+            dialect=dialect,
+            compare=False,
         )
     pairs = folder / "pairs.tsv"
     pairs.write_text("".join(f"{text}\t{text}\n" for text in SENTENCES), encoding="utf-8")
     for name in ("ort-fp32", "ort-int8"):
-        table = with_lesson(Lesson(pairs=pairs, best=4, frequent=8))
+        table = with_alignments(AlignmentData(pairs=pairs, best=4, frequent=8))
         add_shortlist(folder / "bundles" / name, folder / "bundles" / f"{name}-shortlist", table)
 
 

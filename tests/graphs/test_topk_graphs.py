@@ -9,7 +9,7 @@ import onnxruntime
 import pytest
 
 from seq2edge.devices import topk_graphs
-from seq2edge.search.log_softmax import normaliser
+from seq2edge.search.log_softmax import log_normalizer
 from seq2edge.search.top_k import top_k
 from seq2edge_graphs.topk_graphs import all_graphs
 
@@ -40,7 +40,7 @@ def test_the_best_tokens_are_numpys_also_among_equal_scores(count: int, ties: bo
     tokens, scores = run(topk_graphs.BEST, logits=given, count=np.array([count]))
     wanted, _ = top_k(flat, count)
     assert (tokens.reshape(-1, count) == wanted).all()
-    peak, log_total = normaliser(flat)
+    peak, log_total = log_normalizer(flat)
     expected = (np.take_along_axis(flat, wanted, axis=1) - peak) - log_total
     assert np.abs(scores.reshape(-1, count) - expected).max() < 1e-5  # sums of 500 numbers in another order
 

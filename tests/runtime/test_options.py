@@ -9,7 +9,7 @@ import pytest
 from seq2edge.bundle import tensor_names
 from seq2edge.bundle.bundle import EMBEDDED, Manifest, load_bundle
 from seq2edge.errors import BundleError, UsageError
-from seq2edge.options import Asked, asked
+from seq2edge.options import CallOptions, resolve_options
 
 
 @pytest.fixture(scope="module")
@@ -17,8 +17,8 @@ def manifest() -> Manifest:
     return load_bundle(EMBEDDED, check_hashes=False).manifest
 
 
-def with_defaults(manifest: Manifest, changes: dict[str, Any], **defaults: int) -> Asked:
-    return asked(changes, replace(manifest, generation=replace(manifest.generation, **defaults)))
+def with_defaults(manifest: Manifest, changes: dict[str, Any], **defaults: int) -> CallOptions:
+    return resolve_options(changes, replace(manifest, generation=replace(manifest.generation, **defaults)))
 
 
 def test_a_length_of_a_call_counts_although_the_bundle_has_new_tokens(manifest: Manifest) -> None:
@@ -34,7 +34,7 @@ def test_new_tokens_of_a_call_count_although_the_bundle_has_a_length(manifest: M
 @pytest.mark.parametrize("kind", ["max", "min"])
 def test_both_at_once_are_refused(manifest: Manifest, kind: str) -> None:
     with pytest.raises(UsageError, match=f"{kind}_length and {kind}_new_tokens were both given"):
-        asked({f"{kind}_length": 4, f"{kind}_new_tokens": 4}, manifest)
+        resolve_options({f"{kind}_length": 4, f"{kind}_new_tokens": 4}, manifest)
 
 
 @pytest.mark.parametrize(
@@ -61,22 +61,22 @@ def test_both_at_once_are_refused(manifest: Manifest, kind: str) -> None:
 )
 def test_what_does_not_fit_is_named_in_one_sentence(manifest: Manifest, name: str, value: object) -> None:
     with pytest.raises(UsageError, match=rf"^{name} is [^\n]*$"):
-        asked({name: value}, manifest)
+        resolve_options({name: value}, manifest)
 
 
 def test_lists_are_called_lists(manifest: Manifest) -> None:
     with pytest.raises(UsageError, match=r"^bad_words_ids is \(5, 6\), which is not list of list of int or null$"):
-        asked({"bad_words_ids": (5, 6)}, manifest)
+        resolve_options({"bad_words_ids": (5, 6)}, manifest)
 
 
 def test_lists_and_numbers_of_numpy_are_welcome(manifest: Manifest) -> None:
-    wanted = asked({"suppress_tokens": np.array([5, 6]), "bad_words_ids": [[7], [np.int64(8)]]}, manifest)
+    wanted = resolve_options({"suppress_tokens": np.array([5, 6]), "bad_words_ids": [[7], [np.int64(8)]]}, manifest)
     assert wanted.generation.suppress_tokens == (5, 6)
     assert wanted.generation.bad_words_ids == ((7,), (8,))
-    assert asked({"length_penalty": np.float32(0.5)}, manifest).generation.length_penalty == 0.5
+    assert resolve_options({"length_penalty": np.float32(0.5)}, manifest).generation.length_penalty == 0.5
 
 
 def test_a_bundle_that_cannot_show_attention_says_so_before_it_translates(manifest: Manifest) -> None:
     files = {name: entry for name, entry in manifest.files.items() if name != tensor_names.SCORER}
     with pytest.raises(BundleError, match="cannot show attention"):
-        asked({"attention": "all"}, replace(manifest, files=files))
+        resolve_options({"attention": "all"}, replace(manifest, files=files))

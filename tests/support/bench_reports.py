@@ -2,10 +2,10 @@
 
 from dataclasses import replace
 
-from seq2edge.bench.environment import Fingerprint
-from seq2edge.bench.report import FORMAT_VERSION, Beside, Measurement, Report, Setting, latency_of, ratio_of
+from seq2edge.bench.environment import Environment
+from seq2edge.bench.report import FORMAT_VERSION, Comparison, Measurement, Report, Setting, latency_of, ratio_of
 
-MACHINE = Fingerprint(
+MACHINE = Environment(
     cpu="a CPU",
     flags=("avx2",),
     cores=4,
@@ -49,5 +49,5 @@ def report(*measurements: Measurement) -> Report:
 
 
 def side_by_side() -> Report:
-    beside = Beside(system=THEIRS.system, ratio=ratio_of(THEIRS.rounds, OURS.rounds), equal=3)
+    beside = Comparison(system=THEIRS.system, ratio=ratio_of(THEIRS.rounds, OURS.rounds), equal=3)
     return report(replace(OURS, beside={"ctranslate2": beside}), THEIRS)

@@ -9,7 +9,7 @@ from seq2edge.bundle.bundle import Dialect
 from seq2edge_graphs.cli.precision import explain, precision_options, quality_text
 
 if TYPE_CHECKING:
-    from seq2edge_graphs.quantize.config import Wish
+    from seq2edge_graphs.quantize.config import QuantizationConfig
 
 
 @click.command()
@@ -27,7 +27,13 @@ if TYPE_CHECKING:
 @click.option("--verify/--no-verify", "compare", default=True, help="Compare the bundle with the original model.")
 @click.option("--force", is_flag=True, help="Replace a bundle that exists.")
 def command(
-    checkpoint: Path, bundle: Path, wish: "Wish", dialect: Dialect, family: str, compare: bool, force: bool
+    checkpoint: Path,
+    bundle: Path,
+    wish: "QuantizationConfig",
+    dialect: Dialect,
+    family: str,
+    compare: bool,
+    force: bool,
 ) -> None:
     """Turn a checkpoint folder, or a recipe, into a bundle folder that runs without PyTorch."""
     from seq2edge.cli.progress import stages

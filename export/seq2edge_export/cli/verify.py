@@ -33,22 +33,22 @@ def command(
     from seq2edge.bundle.bundle import load_bundle
     from seq2edge.cli.progress import stages
     from seq2edge.devices.auto import resolve_device
-    from seq2edge.devices.registry import Place, parse_options
+    from seq2edge.devices.registry import DeviceConfig, parse_options
     from seq2edge.errors import ParityError
     from seq2edge_export.loaders import load_checkpoint
     from seq2edge_export.verify import as_table, to_json, verify
-    from seq2edge_export.weight_offload import resting
+    from seq2edge_export.weight_offload import offloaded
     from seq2edge_graphs.parity.sentences import read_texts
 
     texts, references = read_texts(source, reference)
     loaded = load_bundle(bundle, require_signature=require_signature)
-    wanted = Place(device=device, options=parse_options(provider_options), strict=strict_device)
+    wanted = DeviceConfig(device=device, options=parse_options(provider_options), strict=strict_device)
     place = resolve_device(wanted, loaded.manifest)
     with stages() as say:
         say("reading the checkpoint")
         original = load_checkpoint(against).original()
         say("comparing")
-        with resting(original.graphs) as rest:
+        with offloaded(original.graphs) as rest:
             verdict = verify(loaded, original, texts=texts, references=references, place=place, rest=rest)
     click.echo(to_json(verdict) if as_json else as_table(verdict))
     if not verdict.passed:

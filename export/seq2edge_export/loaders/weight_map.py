@@ -11,14 +11,14 @@ from seq2edge_export.model.transformer import Transformer
 
 
 @dataclass(frozen=True)
-class Place:
+class WeightMapping:
     """A tensor of theirs and the parameter of ours that it fills: three where it is query, key and value in one."""
 
     theirs: str
     ours: tuple[str, ...]
 
 
-def misfit(place: Place, tensor: Tensor, model: Transformer) -> str:
+def shape_mismatch(place: WeightMapping, tensor: Tensor, model: Transformer) -> str:
     """What is wrong with a tensor for its place, or nothing; the model may be without content."""
     shape, wanted = tuple(tensor.shape), _wanted(place, model)
     if shape != wanted:
@@ -29,25 +29,25 @@ def misfit(place: Place, tensor: Tensor, model: Transformer) -> str:
 
 
 def tensor_problems(
-    state: Tensors, places: Collection[Place], model: Transformer, *, ignored: Collection[str] = ()
+    state: Tensors, places: Collection[WeightMapping], model: Transformer, *, ignored: Collection[str] = ()
 ) -> list[str]:
     """Every tensor that is missing, too many or wrong for its place; ``ignored`` ones may be there or not."""
     names = {place.theirs for place in places}
     problems = [f"{name} is missing" for name in sorted(names - state.keys() - set(ignored))]
     problems += [f"{name} has no place in it" for name in state if name not in names and name not in ignored]
     known = [place for place in places if place.theirs in state]
-    return problems + [text for place in known if (text := misfit(place, state[place.theirs], model))]
+    return problems + [text for place in known if (text := shape_mismatch(place, state[place.theirs], model))]
 
 
-def fill(model: Transformer, places: Iterable[Place], state: Tensors) -> None:
+def fill(model: Transformer, places: Iterable[WeightMapping], state: Tensors) -> None:
     """Copy every tensor to its place."""
     for place in places:
         for name, part in zip(place.ours, state[place.theirs].chunk(len(place.ours)), strict=True):
-            put(model.get_parameter(name), part)
+            assign(model.get_parameter(name), part)
 
 
 @torch.no_grad()
-def put(place: Tensor, content: Tensor) -> None:
+def assign(place: Tensor, content: Tensor) -> None:
     """Copy a tensor into a parameter; into one without memory, it is the memory."""
     if place.is_meta:
         own = content.to(torch.float32, copy=True, memory_format=torch.contiguous_format)
@@ -56,6 +56,6 @@ def put(place: Tensor, content: Tensor) -> None:
         place.copy_(content)
 
 
-def _wanted(place: Place, model: Transformer) -> tuple[int, ...]:
+def _wanted(place: WeightMapping, model: Transformer) -> tuple[int, ...]:
     rows, *rest = model.get_parameter(place.ours[0]).shape
     return rows * len(place.ours), *rest

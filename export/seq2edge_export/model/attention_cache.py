@@ -12,7 +12,7 @@ from seq2edge_export.model.layers import Buffer, DecoderLayer, KeysValues, Visib
 
 
 @dataclass(frozen=True)
-class Appending:
+class AppendCache:
     """Let new tokens look at a cache that grows with every call: the past and they themselves behind it."""
 
     visible: Visible  # (T, P + T)
@@ -24,7 +24,7 @@ class Appending:
 
 
 @dataclass(frozen=True)
-class Buffering:
+class InplaceCache:
     """The same with a buffer that has room for tokens to come, which onnxruntime fills in place."""
 
     buffer: Buffer
@@ -35,7 +35,7 @@ class Buffering:
         return update, [*present]
 
 
-class Recurring:
+class RecurrentCache:
     """The same with a cell that has read all tokens before."""
 
     def __call__(self, layer: DecoderLayer, states: Tensor, past: list[Tensor]) -> tuple[Tensor, list[Tensor]]:
@@ -44,7 +44,7 @@ class Recurring:
         return update, [cell]
 
 
-LookBack = Appending | Buffering | Recurring
+LookBack = AppendCache | InplaceCache | RecurrentCache
 
 
 def causal_mask(*, past: int, new: int, device: torch.device) -> Tensor:

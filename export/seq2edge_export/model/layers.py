@@ -55,7 +55,7 @@ class Buffer(NamedTuple):
         return Visible(self.source_bias[:, :, :1] >= 0, ready=self.source_bias)
 
 
-class Attention(nn.Module):
+class MultiHeadAttention(nn.Module):
     """Multi-head scaled dot-product attention; the caller keeps the keys and values."""
 
     def __init__(self, shape: Architecture) -> None:
@@ -201,7 +201,7 @@ class Residual(nn.Module):
 class EncoderLayer(nn.Module):
     def __init__(self, shape: Architecture, dropout: float) -> None:
         super().__init__()
-        self.attention = Attention(shape)
+        self.attention = MultiHeadAttention(shape)
         self.attention_residual = Residual(shape, dropout)
         self.feed_forward = FeedForward(shape)
         self.feed_forward_residual = Residual(shape, dropout)
@@ -219,9 +219,9 @@ class DecoderLayer(nn.Module):
     def __init__(self, shape: Architecture, dropout: float) -> None:
         super().__init__()
         self.cell = Ssru(shape) if shape.decoder_cell == "ssru" else None
-        self.attention = Attention(shape) if self.cell is None else None
+        self.attention = MultiHeadAttention(shape) if self.cell is None else None
         self.attention_residual = Residual(shape, dropout)  # around either
-        self.cross = Attention(shape)
+        self.cross = MultiHeadAttention(shape)
         self.cross_residual = Residual(shape, dropout)
         self.feed_forward = FeedForward(shape)
         self.feed_forward_residual = Residual(shape, dropout)

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from seq2edge.config.architecture import Architecture
-from seq2edge_export.model.attention_cache import Appending, Buffering, LookBack, Recurring, causal_mask
+from seq2edge_export.model.attention_cache import AppendCache, InplaceCache, LookBack, RecurrentCache, causal_mask
 from seq2edge_export.model.embedding import Embedding, RelativeBias
 from seq2edge_export.model.layers import Buffer, DecoderLayer, EncoderLayer, KeysValues, Visible, norm_of
 
@@ -81,7 +81,7 @@ class Transformer(nn.Module):
         else:
             places, visible = buffer.positions, buffer.visible
         states = self.target_embedding(target, places)  # (R, T, D)
-        look_back = self._look_back(target, before) if buffer is None else Buffering(buffer)
+        look_back = self._look_back(target, before) if buffer is None else InplaceCache(buffer)
         present: list[Tensor] = []
         for layer, layer_past, layer_source in zip(self.decoder, pasts, source, strict=True):
             states, kept = layer(states, layer_past, look_back, layer_source, visible, watch)
@@ -104,10 +104,10 @@ class Transformer(nn.Module):
 
     def _look_back(self, target: Tensor, before: int | Tensor) -> LookBack:
         if isinstance(before, Tensor):
-            return Recurring()
+            return RecurrentCache()
         new = target.shape[1]
         bias = self.decoder_bias(before, new) if self.decoder_bias is not None else None
-        return Appending(Visible(causal_mask(past=before, new=new, device=target.device), bias))
+        return AppendCache(Visible(causal_mask(past=before, new=new, device=target.device), bias))
 
     def empty_past(self, rows: int) -> list[Tensor]:
         """Keys and values of every layer (R, H, 0, d); of a recurrent decoder the cells (R, D), then a count (R,)."""

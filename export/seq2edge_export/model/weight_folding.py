@@ -15,7 +15,7 @@ from typing import cast
 import torch
 from torch import nn
 
-from seq2edge_export.model.layers import Attention, DecoderLayer
+from seq2edge_export.model.layers import DecoderLayer, MultiHeadAttention
 from seq2edge_export.model.transformer import Transformer
 
 
@@ -25,7 +25,7 @@ def folded(model: Transformer) -> Transformer:
     copy = deepcopy(model, shared)
     with torch.no_grad():
         for module in copy.modules():
-            if isinstance(module, Attention):
+            if isinstance(module, MultiHeadAttention):
                 _fold_biases(module)
                 _fold_scale(module)
         for layer in cast("list[DecoderLayer]", list(copy.decoder)):
@@ -34,7 +34,7 @@ def folded(model: Transformer) -> Transformer:
     return copy
 
 
-def _fold_biases(attention: Attention) -> None:
+def _fold_biases(attention: MultiHeadAttention) -> None:
     passed, added = attention.value.bias, attention.output.bias
     for linear in (attention.key, attention.value):
         linear.register_parameter("bias", None)
@@ -43,7 +43,7 @@ def _fold_biases(attention: Attention) -> None:
         attention.output.bias = nn.Parameter(whole.to(added.dtype), requires_grad=False)
 
 
-def _fold_scale(attention: Attention) -> None:
+def _fold_scale(attention: MultiHeadAttention) -> None:
     if attention.scale == 1:
         return
     query = attention.query
@@ -53,7 +53,7 @@ def _fold_scale(attention: Attention) -> None:
     attention.scale = 1.0
 
 
-def _pack(attention: Attention) -> None:
+def _pack(attention: MultiHeadAttention) -> None:
     """Put the three weights into one; they become parts of it, so that they take no more memory than before."""
     parts = (attention.query, attention.key, attention.value)
     width, each = attention.query.in_features, attention.query.out_features

@@ -16,11 +16,11 @@ from torch import Tensor, nn
 from seq2edge.bench.system import SystemPlan
 from seq2edge.config.architecture import Architecture
 from seq2edge.errors import CheckpointError
-from seq2edge_export.model.layers import Attention, DecoderLayer, EncoderLayer, FeedForward
+from seq2edge_export.model.layers import DecoderLayer, EncoderLayer, FeedForward, MultiHeadAttention
 from seq2edge_export.model.transformer import Transformer
 from seq2edge_export.peers.ctranslate2 import COMPUTE_TYPES
-from seq2edge_export.peers.interface import Request, folder_size, transformer_of
-from seq2edge_export.source_model import Original
+from seq2edge_export.peers.interface import PeerRequest, folder_size, transformer_of
+from seq2edge_export.source_model import SourceModel
 
 ACTIVATIONS = {
     "relu": Activation.RELU,
@@ -31,7 +31,7 @@ ACTIVATIONS = {
 }
 
 
-def prepare(request: Request) -> list[SystemPlan]:
+def prepare(request: PeerRequest) -> list[SystemPlan]:
     """A folder for each precision."""
     plans = []
     for precision in request.precisions:
@@ -50,7 +50,7 @@ def prepare(request: Request) -> list[SystemPlan]:
     return plans
 
 
-def write_model(original: Original, folder: Path, *, precision: str) -> None:
+def write_model(original: SourceModel, folder: Path, *, precision: str) -> None:
     """A model that CTranslate2 runs, in float32 or int8."""
     spec = convert(transformer_of(original))
     shape, tokens = transformer_of(original).shape, original.tokens
@@ -142,7 +142,7 @@ def _set_decoder_layer(theirs: Any, layer: DecoderLayer) -> None:
     _set_feed_forward(theirs.ffn, layer.feed_forward, layer.feed_forward_residual.norm)
 
 
-def _set_self_attention(theirs: Any, attention: Attention, norm: nn.Module) -> None:
+def _set_self_attention(theirs: Any, attention: MultiHeadAttention, norm: nn.Module) -> None:
     _set_linear(theirs.linear[0], attention.query, attention.key, attention.value)
     _set_linear(theirs.linear[1], attention.output)
     _set_norm(theirs.layer_norm, norm)

@@ -15,10 +15,10 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from seq2edge.config.architecture import Architecture
-from seq2edge_export.loaders.hugging_face.weights import BIAS, SHARED, places
+from seq2edge_export.loaders.hugging_face.weights import BIAS, SHARED, weight_map
 from seq2edge_export.model.transformer import Transformer
 from seq2edge_export.peers.interface import transformer_of
-from seq2edge_export.source_model import Original
+from seq2edge_export.source_model import SourceModel
 
 ACTIVATIONS = {
     "relu": "relu",
@@ -53,7 +53,7 @@ def inexpressible(shape: Architecture) -> list[str]:
     return [problem for problem, found in problems.items() if found]
 
 
-def write_folder(original: Original, folder: Path) -> None:
+def write_folder(original: SourceModel, folder: Path) -> None:
     """config.json, generation_config.json and model.safetensors; for a model that is expressible."""
     model = transformer_of(original)
     assert not inexpressible(model.shape)
@@ -62,7 +62,7 @@ def write_folder(original: Original, folder: Path) -> None:
     save_file(_weights(model), folder / "model.safetensors", metadata={"format": "pt"})
 
 
-def _config(original: Original, shape: Architecture) -> dict[str, Any]:
+def _config(original: SourceModel, shape: Architecture) -> dict[str, Any]:
     before = shape.norm_first
     return {
         "model_type": "pegasus" if before else "marian",
@@ -88,7 +88,7 @@ def _config(original: Original, shape: Architecture) -> dict[str, Any]:
     }
 
 
-def _tokens(original: Original, shape: Architecture) -> dict[str, Any]:
+def _tokens(original: SourceModel, shape: Architecture) -> dict[str, Any]:
     start = shape.target_vocabulary if shape.zero_start else original.generation.decoder_start_token_id
     tokens = original.tokens
     return {
@@ -104,7 +104,9 @@ def _weights(model: Transformer) -> dict[str, Tensor]:
     shape = model.shape
     parameters = dict(model.named_parameters())
     order = _order(shape)
-    found = {place.theirs: _ordered(place.theirs, parameters[place.ours[0]].detach(), order) for place in places(shape)}
+    found = {
+        place.theirs: _ordered(place.theirs, parameters[place.ours[0]].detach(), order) for place in weight_map(shape)
+    }
     table = model.target_embedding.tokens.weight.detach()[:, order]
     bias = torch.zeros(shape.target_vocabulary) if model.output.bias is None else model.output.bias.detach()
     more = _rows(shape) - shape.target_vocabulary
@@ -121,8 +123,8 @@ def _ordered(name: str, tensor: Tensor, order: Tensor) -> Tensor:
 
 
 def _order(shape: Architecture) -> Tensor:
-    places = torch.arange(shape.width)
-    return torch.cat([places[0::2], places[1::2]]) if shape.positions == "sinusoidal" else places
+    weight_map = torch.arange(shape.width)
+    return torch.cat([weight_map[0::2], weight_map[1::2]]) if shape.positions == "sinusoidal" else weight_map
 
 
 def _rows(shape: Architecture) -> int:

@@ -19,15 +19,15 @@ from seq2edge.errors import CheckpointError
 from seq2edge_export.loaders import load_checkpoint
 from seq2edge_export.model.transformer import Transformer
 from seq2edge_export.peers import MODULES
-from seq2edge_export.source_model import Original
-from seq2edge_export.verify import check_kinship
+from seq2edge_export.source_model import SourceModel
+from seq2edge_export.verify import check_same_model
 
 
 @dataclass(frozen=True, kw_only=True)
-class Request:
+class PeerRequest:
     """The model, where it came from, and a folder to write to."""
 
-    original: Original
+    original: SourceModel
     checkpoint: Path
     precisions: tuple[str, ...]  # wanted beside those of the bundles: fp32, int8
     folder: Path
@@ -38,7 +38,7 @@ class Request:
         return transformer_of(self.original)
 
 
-def transformer_of(original: Original) -> Transformer:
+def transformer_of(original: SourceModel) -> Transformer:
     """The model of an original; a module of its own kind has no place in any other tool."""
     model = getattr(original.graphs.encoder, "model", None)
     if not isinstance(model, Transformer):
@@ -72,11 +72,11 @@ def prepare(peers: Peers, bundles: Sequence[Bundle], precisions: Sequence[str], 
     assert peers.checkpoint is not None
     original = load_checkpoint(peers.checkpoint).original()
     for bundle in bundles:
-        check_kinship(bundle, original)
+        check_same_model(bundle, original)
     plans: list[SystemPlan] = []
     for name in peers.names:
         (folder / name).mkdir()
-        request = Request(
+        request = PeerRequest(
             original=original,
             checkpoint=peers.checkpoint,
             precisions=tuple(precisions),

@@ -6,7 +6,7 @@ from pathlib import Path
 from seq2edge.bench.system import SystemPlan
 from seq2edge.errors import CheckpointError, UsageError
 from seq2edge_export.peers.hugging_face import inexpressible, write_folder
-from seq2edge_export.peers.interface import Request, folder_size
+from seq2edge_export.peers.interface import PeerRequest, folder_size
 from seq2edge_export.peers.optimum import INTERPRETER_FILE, last_line
 
 EXPORT = """
@@ -20,7 +20,7 @@ print(", ".join(f"{name} {version(name)}" for name in ("optimum-onnx", "transfor
 """
 
 
-def prepare(request: Request) -> list[SystemPlan]:
+def prepare(request: PeerRequest) -> list[SystemPlan]:
     """Let optimum export a Hugging Face folder of the model."""
     problems = inexpressible(request.model.shape)
     if problems:

@@ -8,11 +8,11 @@ from importlib.metadata import version
 from seq2edge.bench.system import SystemPlan
 from seq2edge.errors import MissingExtraError
 from seq2edge_export.peers.hugging_face import inexpressible, write_folder
-from seq2edge_export.peers.interface import Request, folder_size
+from seq2edge_export.peers.interface import PeerRequest, folder_size
 from seq2edge_export.peers.torch import OWN
 
 
-def prepare(request: Request) -> list[SystemPlan]:
+def prepare(request: PeerRequest) -> list[SystemPlan]:
     """A folder for transformers, or the checkpoint itself."""
     torch_version = f"torch {version('torch')}"
     if inexpressible(request.model.shape):

@@ -68,7 +68,7 @@ class GraphModules:
         )
 
 
-class Part(nn.Module):
+class GraphPart(nn.Module):
     """A side of a model that becomes a graph."""
 
     def __init__(self, model: Transformer) -> None:
@@ -76,14 +76,14 @@ class Part(nn.Module):
         self.model = model
 
 
-class TransformerEncoder(Part):
+class TransformerEncoder(GraphPart):
     """Source ids and mask to the cross-attention keys and values of every decoder layer."""
 
     def forward(self, source: Tensor, source_mask: Tensor) -> list[Tensor]:  # (B, S), (B, S)
         return _flat(self.model.encode(source, source_mask))
 
 
-class TransformerDecoder(Part):
+class TransformerDecoder(GraphPart):
     """New target ids, the rows they continue and the cache to the last logits and the new cache."""
 
     def forward(
@@ -120,7 +120,7 @@ class WatchedTransformerDecoder(TransformerDecoder):
         return [*self._last(target, decoded), *watched]  # in this order: values are named by the last call of a module
 
 
-class BufferedTransformerDecoder(Part):
+class BufferedTransformerDecoder(GraphPart):
     """The same with a cache in buffers, of whose rows each is continued by the same row."""
 
     def forward(

@@ -24,7 +24,7 @@ from seq2edge_export import checkpoint
 from seq2edge_export.checkpoint import CheckpointConfig, save_weights, weights_of
 from seq2edge_export.model.transformer import Transformer
 from seq2edge_export.training.config import Job, ModelSettings, TokenizerSettings, TrainingSettings
-from seq2edge_export.training.report import Measurement
+from seq2edge_export.training.report import Evaluation
 from seq2edge_export.training.tokenizer import MODEL_NAMES
 
 KEYS = {"progress", "model", "optimizer", "random", "cuda_random", "settings"}
@@ -40,7 +40,7 @@ class Progress:
     seconds: float = 0.0
     loss_sum: float = 0.0  # since the last measurement
     loss_tokens: int = 0
-    history: list[Measurement] = field(default_factory=list)
+    history: list[Evaluation] = field(default_factory=list)
 
 
 def save_state(path: Path, progress: Progress, model: Any, optimizer: Any, settings: dict[str, Any]) -> None:
@@ -78,7 +78,7 @@ def restore(state: dict[str, Any], model: Any, optimizer: Any) -> Progress:
     if state["cuda_random"] and torch.cuda.is_available():
         torch.cuda.set_rng_state_all(state["cuda_random"])
     values = dict(state["progress"])
-    values["history"] = [Measurement(**row) for row in values["history"]]
+    values["history"] = [Evaluation(**row) for row in values["history"]]
     return Progress(**values)
 
 

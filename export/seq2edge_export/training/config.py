@@ -66,27 +66,27 @@ class TrainingSettings:
     store: Literal["fp32", "fp16"] = setting("fp32", "numbers in the checkpoint; fp16 makes it half as large")
 
 
-class Limit(NamedTuple):
+class SettingLimit(NamedTuple):
     """A rule and how to say it."""
 
     text: str
     holds: Callable[[float], bool]
 
 
-POSITIVE_COUNT = Limit("at least 1", lambda value: value >= 1)
-COUNT = Limit("at least 0", lambda value: value >= 0)
-POSITIVE = Limit("above 0", lambda value: value > 0)
-SHARE = Limit("from 0 to below 1", lambda value: 0 <= value < 1)
+POSITIVE_COUNT = SettingLimit("at least 1", lambda value: value >= 1)
+COUNT = SettingLimit("at least 0", lambda value: value >= 0)
+POSITIVE = SettingLimit("above 0", lambda value: value > 0)
+SHARE = SettingLimit("from 0 to below 1", lambda value: 0 <= value < 1)
 
 LIMITS = {
-    "vocabulary": Limit("at least 261: 256 bytes, 4 special ids and a character", lambda value: value >= 261),
-    "character_coverage": Limit("above 0 and at most 1", lambda value: 0 < value <= 1),
+    "vocabulary": SettingLimit("at least 261: 256 bytes, 4 special ids and a character", lambda value: value >= 261),
+    "character_coverage": SettingLimit("above 0 and at most 1", lambda value: 0 < value <= 1),
     "width": POSITIVE_COUNT,
     "heads": POSITIVE_COUNT,
     "encoder_layers": POSITIVE_COUNT,
     "decoder_layers": POSITIVE_COUNT,
     "feed_forward": POSITIVE_COUNT,
-    "max_positions": Limit("at least 2: a token and the end mark", lambda value: value >= 2),
+    "max_positions": SettingLimit("at least 2: a token and the end mark", lambda value: value >= 2),
     "batch_tokens": POSITIVE_COUNT,
     "accumulate": POSITIVE_COUNT,
     "learning_rate": POSITIVE,
@@ -101,7 +101,7 @@ LIMITS = {
     "save_every": POSITIVE_COUNT,
     "average": POSITIVE_COUNT,
     "patience": POSITIVE_COUNT,
-    "seed": Limit("from 0 to 4294967295", lambda value: 0 <= value < 2**32),
+    "seed": SettingLimit("from 0 to 4294967295", lambda value: 0 <= value < 2**32),
     "threads": COUNT,
 }
 

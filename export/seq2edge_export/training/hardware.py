@@ -28,7 +28,7 @@ print(best(x, w) / best(x.bfloat16(), w.bfloat16()))
 WORTH_IT = 1.3  # times faster that bf16 must be on a CPU to be chosen
 
 
-def settle(settings: TrainingSettings, before: Mapping[str, Any]) -> TrainingSettings:
+def resolve_hardware(settings: TrainingSettings, before: Mapping[str, Any]) -> TrainingSettings:
     """Put a device and a precision in the place of "auto"; ``before`` has those of a run to be resumed.
 
     A resumed run keeps what was once chosen, so that it ends with the same weights.

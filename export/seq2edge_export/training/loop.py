@@ -42,7 +42,7 @@ from seq2edge_export.training.config import Job, TrainingSettings
 from seq2edge_export.training.data import Encoded, Pairs, encode_pairs, lengths_of, plan_epoch, read_pairs
 from seq2edge_export.training.evaluate import DevSet, dev_bleu, dev_loss
 from seq2edge_export.training.learner import Learner, learning_rate
-from seq2edge_export.training.report import Measurement, best_of, draw_curves, since_best, write_card, write_table
+from seq2edge_export.training.report import Evaluation, best_of, draw_curves, since_best, write_card, write_table
 from seq2edge_export.training.tokenizer import TOKENS, load_tokenizer, train_tokenizer
 
 
@@ -90,7 +90,7 @@ def _generation(job: Job) -> GenerationOptions:
 class Observer(Protocol):
     def say(self, text: str) -> None: ...
     def step(self, step: int, *, loss: float, tokens_per_second: float) -> None: ...
-    def measured(self, row: Measurement, *, best: bool) -> None: ...
+    def measured(self, row: Evaluation, *, best: bool) -> None: ...
 
 
 class Epochs:
@@ -153,7 +153,7 @@ class Run:
             self._save_checkpoint()
         self._save()
 
-    def to_the_end(self) -> Measurement:
+    def to_the_end(self) -> Evaluation:
         """Update, measure and save until the steps, or the patience, are used up; give the best measurement."""
         while not self._is_over():
             self._update()
@@ -200,7 +200,7 @@ class Run:
         with saving(self.job.output):
             files = keep_weights(self.job.work, self.learner.model, step=progress.step, most=self.settings.average)
         load_average(files, averaged, dtype=self.dtype)
-        row = Measurement(
+        row = Evaluation(
             step=progress.step,
             epoch=self.epochs.done(progress),
             seconds=progress.seconds,
@@ -240,7 +240,7 @@ class Run:
             save_state(self.job.state, self.progress, self.learner.model, self.learner.optimizer, self.job.settings)
 
 
-def train(job: Job, *, resume: bool, observer: Observer) -> Measurement:
+def train(job: Job, *, resume: bool, observer: Observer) -> Evaluation:
     """Train from the beginning or from where a run was interrupted; give the best measurement."""
     with saving(job.output):
         begun = has_begun(job, resume=resume)
@@ -278,7 +278,7 @@ def _resumed(job: Job, observer: Observer) -> Run:
 
 
 def _on_this_hardware(job: Job, before: Mapping[str, Any], observer: Observer) -> Job:
-    settled = hardware.settle(job.training, before)
+    settled = hardware.resolve_hardware(job.training, before)
     hardware.use_threads(settled.threads)
     observer.say(hardware.describe(settled))
     return replace(job, training=settled)

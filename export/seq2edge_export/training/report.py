@@ -23,7 +23,7 @@ from seq2edge_export.training.config import Job
 
 
 @dataclass(frozen=True)
-class Measurement:
+class Evaluation:
     """One row of ``log.csv``."""
 
     step: int
@@ -35,25 +35,25 @@ class Measurement:
     dev_bleu: float
 
 
-def best_of(history: list[Measurement]) -> Measurement:
+def best_of(history: list[Evaluation]) -> Evaluation:
     """The highest BLEU; the lower loss among equals, as when a tiny model has no BLEU yet."""
     return max(history, key=lambda row: (row.dev_bleu, -row.dev_loss))
 
 
-def since_best(history: list[Measurement]) -> int:
+def since_best(history: list[Evaluation]) -> int:
     """How many measurements came after the best one."""
     return len(history) - 1 - history.index(best_of(history)) if history else 0
 
 
-def write_table(history: list[Measurement], path: Path) -> None:
+def write_table(history: list[Evaluation], path: Path) -> None:
     with replaced_file(path) as new, new.open("w", newline="", encoding="utf-8") as file:
-        table = csv.DictWriter(file, [field.name for field in fields(Measurement)], lineterminator="\n")
+        table = csv.DictWriter(file, [field.name for field in fields(Evaluation)], lineterminator="\n")
         table.writeheader()
         for row in history:
             table.writerow({key: round(value, 6) for key, value in asdict(row).items()})
 
 
-def draw_curves(history: list[Measurement], path: Path) -> None:
+def draw_curves(history: list[Evaluation], path: Path) -> None:
     """Losses on the left axis, BLEU on the right one."""
     from matplotlib.figure import Figure
 
@@ -117,7 +117,7 @@ class Display:
         self.speed += (1 - SMOOTHING) * (tokens_per_second - self.speed)
         self.bar.update(self.task, completed=step, loss=self.loss, speed=self.speed)
 
-    def measured(self, row: Measurement, *, best: bool) -> None:
+    def measured(self, row: Evaluation, *, best: bool) -> None:
         text = f"update {row.step:,} (epoch {row.epoch:.1f}): loss {row.train_loss:.3f}, dev loss {row.dev_loss:.3f}"
         self.say(f"{text}, BLEU {row.dev_bleu:.2f}{', the best so far' if best else ''}")
 
@@ -147,7 +147,7 @@ measured, or of all if there were fewer. `training/log.csv` and `training/curves
 """
 
 
-def write_card(job: Job, config: CheckpointConfig, best: Measurement, *, pairs: dict[str, int]) -> None:
+def write_card(job: Job, config: CheckpointConfig, best: Evaluation, *, pairs: dict[str, int]) -> None:
     """Write the card of the checkpoint whose weights were measured as ``best``."""
     card = CARD.format(
         title=_title(config),

@@ -21,7 +21,7 @@ import sentencepiece
 from seq2edge.config.tokenizer import SpecialTokens
 from seq2edge.errors import DataError, UsageError
 from seq2edge.text.tokenizer import Tokenizer
-from seq2edge.text.vocabularies import SentencePieces
+from seq2edge.text.vocabularies import SentencePieceVocabulary
 from seq2edge_export.training.config import TokenizerSettings
 from seq2edge_export.training.data import Pairs
 
@@ -38,7 +38,7 @@ def train_tokenizer(pairs: Pairs, settings: TokenizerSettings, *, seed: int) -> 
 
 def load_tokenizer(models: dict[str, bytes]) -> Tokenizer:
     """Use freshly trained vocabularies before they are files."""
-    loaded = [SentencePieces(sentencepiece.SentencePieceProcessor(model_proto=one)) for one in models.values()]
+    loaded = [SentencePieceVocabulary(sentencepiece.SentencePieceProcessor(model_proto=one)) for one in models.values()]
     return Tokenizer(loaded[0], loaded[-1], eos=TOKENS.eos)
 
 

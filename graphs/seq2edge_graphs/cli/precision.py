@@ -9,7 +9,7 @@ import click
 
 if TYPE_CHECKING:
     from seq2edge.config.parity import Parity
-    from seq2edge_graphs.quantize.auto_precision import Choice
+    from seq2edge_graphs.quantize.auto_precision import PrecisionChoice
 
 F = TypeVar("F", bound=Callable[..., Any])
 FILE = click.Path(path_type=Path)
@@ -36,10 +36,10 @@ def precision_options(default: str, *, choices: Sequence[str]) -> Callable[[F], 
             **others: Any,
         ) -> Any:
             from seq2edge_graphs.parity.sentences import read_texts
-            from seq2edge_graphs.quantize.config import Wish
+            from seq2edge_graphs.quantize.config import QuantizationConfig
 
             texts, references = read_texts(source, reference)
-            wish = Wish(
+            wish = QuantizationConfig(
                 precision=precision,
                 keep=keep,
                 max_bleu_loss=max_bleu_loss,
@@ -62,7 +62,7 @@ PRECISION = (
 KEEP = "Weights to keep in the next higher precision, such as 'decoder.0.*'; may be given again."
 
 
-def explain(choice: "Choice") -> str:
+def explain(choice: "PrecisionChoice") -> str:
     """What was chosen for each group of weights, and what rounding it alone to the fewest bits costs."""
     from seq2edge_graphs.quantize.auto_precision import LADDER
 

@@ -8,7 +8,7 @@ import click
 from seq2edge_graphs.cli.precision import explain, precision_options, quality_text
 
 if TYPE_CHECKING:
-    from seq2edge_graphs.quantize.config import Wish
+    from seq2edge_graphs.quantize.config import QuantizationConfig
 
 
 @click.command()
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 @precision_options("int8", choices=("fp16", "fp16-compute", "int8", "int8-blocks", "int4", "auto"))
 @click.option("--verify/--no-verify", "compare", default=True, help="Compare the result with BUNDLE.")
 @click.option("--force", is_flag=True, help="Replace a bundle that exists.")
-def command(bundle: Path, output: Path, wish: "Wish", compare: bool, force: bool) -> None:
+def command(bundle: Path, output: Path, wish: "QuantizationConfig", compare: bool, force: bool) -> None:
     """Make OUTPUT, a bundle in fewer bits, from BUNDLE in float32; without PyTorch."""
     from seq2edge.cli.progress import stages
     from seq2edge_graphs.quantize.pipeline import quantize_bundle

@@ -49,7 +49,7 @@ def _table(
     marian: Path | None, learn: Path | None, best: int | None, frequent: int | None, learned: list[int]
 ) -> "MakeTable":
     from seq2edge.errors import UsageError
-    from seq2edge_graphs.shortlist.bundle import Lesson, with_lesson, with_marian
+    from seq2edge_graphs.shortlist.bundle import AlignmentData, with_alignments, with_marian
 
     if (marian is None) == (learn is None):
         raise UsageError("give either --marian or --learn: where the lists come from")
@@ -59,4 +59,4 @@ def _table(
         return with_marian(marian)
     assert learn is not None
     given = {name: value for name, value in (("best", best), ("frequent", frequent)) if value is not None}
-    return with_lesson(Lesson(pairs=learn, **given), learned.append)
+    return with_alignments(AlignmentData(pairs=learn, **given), learned.append)

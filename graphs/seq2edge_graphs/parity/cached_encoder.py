@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 Feed = dict[str, NDArray[Any]]
 
 
-def encode_first(engine: OnnxEngine, batches: Iterable[list[list[int]]], folder: Path) -> None:
+def cache_encoder(engine: OnnxEngine, batches: Iterable[list[list[int]]], folder: Path) -> None:
     """Let an engine answer for these batches alone; one that keeps states where it computes keeps its encoder."""
     if not engine.buffered:
         return
-    remembered = Remembered(engine.encoder, folder)
+    remembered = CachedEncoder(engine.encoder, folder)
     engine.encoder = cast("InferenceSession", remembered)
     for sources in batches:
         engine.start(sources)
@@ -32,23 +32,23 @@ def encode_first(engine: OnnxEngine, batches: Iterable[list[list[int]]], folder:
 
 
 @dataclass(frozen=True)
-class Output:
+class CachedOutput:
     """What the engine wants to know of an output; onnxruntime's own would keep the session in memory."""
 
     name: str
     shape: list[str | int]
 
 
-class Remembered:
+class CachedEncoder:
     """Stands for a session that has been run on all that it will be given."""
 
     def __init__(self, session: "InferenceSession", folder: Path) -> None:
         self.session: InferenceSession | None = session
-        self.outputs = [Output(one.name, one.shape) for one in session.get_outputs()]
+        self.outputs = [CachedOutput(one.name, one.shape) for one in session.get_outputs()]
         self.folder = folder
         self.given: dict[object, Path] = {}
 
-    def get_outputs(self) -> list[Output]:
+    def get_outputs(self) -> list[CachedOutput]:
         return self.outputs
 
     def run(self, wanted: list[str] | None, feed: Feed) -> list[Any]:

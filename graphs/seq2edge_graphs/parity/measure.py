@@ -23,15 +23,15 @@ from seq2edge.bundle import tensor_names
 from seq2edge.bundle.bundle import Bundle
 from seq2edge.config.generation import GenerationOptions
 from seq2edge.config.parity import Parity, Quality
-from seq2edge.devices.registry import Place
-from seq2edge.devices.session import HERE
+from seq2edge.devices.registry import DeviceConfig
+from seq2edge.devices.session import CPU_CONFIG
 from seq2edge.engine.encoder import pad_sources
 from seq2edge.engine.engine import OnnxEngine
 from seq2edge.scoring.scorer import forced_logits
 from seq2edge.search import Hypothesis, Ids, Scores
 from seq2edge.search.batch_decode import Engine, decode, group
 from seq2edge.text.tokenizer import Tokenizer
-from seq2edge_graphs.parity.cached_encoder import encode_first
+from seq2edge_graphs.parity.cached_encoder import cache_encoder
 
 BATCH_SIZES = (1, 8)
 BEAMS = 4
@@ -57,14 +57,14 @@ class OpenEngine(Protocol):
 
 
 @dataclass(frozen=True)
-class Task:
+class ParityTask:
     """Sentences to compare on, and how they are translated."""
 
     sources: list[list[int]]
     generation: GenerationOptions
     most_tokens: int  # of an output; a model that does not know a language never ends by itself
 
-    def parts(self) -> Iterator[tuple[int, "Task"]]:
+    def parts(self) -> Iterator[tuple[int, "ParityTask"]]:
         """A few sentences at a time, and the place of the first."""
         for first in range(0, len(self.sources), SENTENCES_AT_ONCE):
             yield first, replace(self, sources=self.sources[first : first + SENTENCES_AT_ONCE])
@@ -91,7 +91,7 @@ class Task:
 
 
 @dataclass(frozen=True)
-class Heard:
+class ReferenceOutputs:
     """What the original made of some sentences."""
 
     targets: list[list[int]]  # greedy, which both are forced to say
@@ -99,16 +99,16 @@ class Heard:
     file: Path  # cross states and logits of every batch
 
 
-def hear(engine: OpenEngine, task: Task, file: Path) -> Heard:
+def record_reference(engine: OpenEngine, task: ParityTask, file: Path) -> ReferenceOutputs:
     """Ask the original everything that the bundle will be asked."""
     outputs = {way: task.outputs(engine, *way) for way in WAYS}
     targets = [list(one.tokens) for one in outputs[WAYS[0]]]
-    hear_forced(engine, task, targets, file)
-    return Heard(targets, outputs, file)
+    record_forced_logits(engine, task, targets, file)
+    return ReferenceOutputs(targets, outputs, file)
 
 
-def hear_forced(
-    engine: OpenEngine, task: Task, targets: list[list[int]], file: Path, sizes: Sequence[int] = BATCH_SIZES
+def record_forced_logits(
+    engine: OpenEngine, task: ParityTask, targets: list[list[int]], file: Path, sizes: Sequence[int] = BATCH_SIZES
 ) -> None:
     """Write the cross states of every batch, in the order of their names, and behind them the logits of each step."""
     with file.open("wb") as written:
@@ -212,14 +212,14 @@ class Findings:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Comparison:
+class ParityComparison:
     """A bundle and its original on some sentences; each is opened when it is asked, and let go afterwards."""
 
     ours: Bundle
     theirs: Callable[[], AbstractContextManager[OpenEngine]]
     tokenizer: Tokenizer
-    task: Task
-    place: Place = HERE  # where the bundle computes
+    task: ParityTask
+    place: DeviceConfig = CPU_CONFIG  # where the bundle computes
 
     def original_greedy(self) -> list[list[int]]:
         """What the original says, which both are then forced to say."""
@@ -232,7 +232,7 @@ class Comparison:
         with TemporaryDirectory(prefix="seq2edge-") as folder:
             file = Path(folder) / "heard"
             with self.theirs() as original:
-                hear_forced(original, self.task, targets, file, (batch_size,))
+                record_forced_logits(original, self.task, targets, file, (batch_size,))
             with opened(self.ours, self.place) as bundle:
                 compare_forced(bundle, self.task, targets, file, forced, (batch_size,))
         return forced
@@ -247,14 +247,14 @@ class Comparison:
 
 
 @contextmanager
-def opened(bundle: Bundle, place: Place = HERE) -> Iterator[OnnxEngine]:
+def opened(bundle: Bundle, place: DeviceConfig = CPU_CONFIG) -> Iterator[OnnxEngine]:
     """The engine of a bundle; with one thread it gives the same figures on every run."""
     yield OnnxEngine(bundle, threads=1, place=place)
 
 
 def compare_forced(
     engine: OnnxEngine,
-    task: Task,
+    task: ParityTask,
     targets: list[list[int]],
     file: Path,
     forced: Forced,
@@ -285,16 +285,16 @@ def _worst_row(ours: Scores, theirs: Scores) -> int:
     return int(np.abs(ours - theirs).max(axis=1).argmax())
 
 
-def compare(comparison: Comparison) -> Findings:
+def compare(comparison: ParityComparison) -> Findings:
     """Hear out the original on a few sentences, then ask the bundle the same, and so on."""
     findings = Findings()
     for first, task in comparison.task.parts():
         with TemporaryDirectory(prefix="seq2edge-") as folder:
             with comparison.theirs() as original:
-                heard = hear(original, task, Path(folder) / "heard")
+                heard = record_reference(original, task, Path(folder) / "heard")
             with opened(comparison.ours, comparison.place) as bundle:
                 batches = ([task.sources[place] for place in batch] for batch in task.batches(BATCH_SIZES))
-                encode_first(bundle, batches, Path(folder))
+                cache_encoder(bundle, batches, Path(folder))
                 compare_forced(bundle, task, heard.targets, heard.file, findings.forced, first=first)
                 for way, theirs in heard.outputs.items() if findings.are_numbers else ():
                     findings.outputs[way] += zip(task.outputs(bundle, *way), theirs, strict=True)
@@ -302,7 +302,7 @@ def compare(comparison: Comparison) -> Findings:
     return findings
 
 
-def measure(comparison: Comparison, references: Sequence[str] | None = None) -> tuple[Parity, Findings]:
+def measure(comparison: ParityComparison, references: Sequence[str] | None = None) -> tuple[Parity, Findings]:
     """Compare everything; give the figures, and what they were made from."""
     findings = compare(comparison)
     logits = findings.forced.logits

@@ -26,8 +26,8 @@ from seq2edge_graphs.quantize.blockwise import byte_block_size, compute_in_byte_
 from seq2edge_graphs.quantize.fp16 import compute_in_half
 from seq2edge_graphs.quantize.gptq import Gram, block_size
 from seq2edge_graphs.quantize.int8 import Int8
-from seq2edge_graphs.quantize.storage import compute_waves, find_waves, store_bytes, store_half
-from seq2edge_graphs.quantize.weights import Part, parts_of
+from seq2edge_graphs.quantize.storage import compute_sinusoidal_tables, find_sinusoidal_tables, store_bytes, store_half
+from seq2edge_graphs.quantize.weights import QuantizableWeight, quantizable_weights
 
 Plan = Mapping[str, Precision]
 Grams = Mapping[str, Gram]  # by the name of the weight
@@ -44,14 +44,14 @@ HIGHER: dict[Precision, Precision] = {
 BLOCK_SIZE = {"int4": block_size, BYTE_BLOCKS: byte_block_size}  # of a channel, where a precision has blocks
 
 
-def part_names(graphs: Collection[ir.Model]) -> list[str]:
+def weight_names(graphs: Collection[ir.Model]) -> list[str]:
     """The parts whose precision can be chosen, each once."""
-    return list(dict.fromkeys(part.name for model in graphs for part in parts_of(model.graph)))
+    return list(dict.fromkeys(part.name for model in graphs for part in quantizable_weights(model.graph)))
 
 
 def plan_precision(graphs: Collection[ir.Model], precision: Precision, *, keep: Sequence[str] = ()) -> Plan:
     """All parts in one precision, but those that match a pattern in the next higher one."""
-    parts = part_names(graphs)
+    parts = weight_names(graphs)
     if precision == HALF:
         return dict.fromkeys(parts, precision)
     for pattern in keep:
@@ -66,7 +66,7 @@ def plan_precision(graphs: Collection[ir.Model], precision: Precision, *, keep: 
 
 def _multiplied_by_encoder(graphs: Collection[ir.Model]) -> list[str]:
     encoders = [model.graph for model in graphs if tensor_names.SOURCE in {value.name for value in model.graph.inputs}]
-    return [part.name for graph in encoders for part in parts_of(graph) if part.products]
+    return [part.name for graph in encoders for part in quantizable_weights(graph) if part.products]
 
 
 def quantize(graphs: Collection[ir.Model], plan: Plan, *, dialect: Dialect, grams: Grams | None = None) -> None:
@@ -79,7 +79,7 @@ def quantize(graphs: Collection[ir.Model], plan: Plan, *, dialect: Dialect, gram
     grams = _with_lookups(grams or {}, graphs)
     for model in graphs:
         int8 = Int8(model.graph, dialect)
-        for part in parts_of(model.graph):
+        for part in quantizable_weights(model.graph):
             match _fitting(part, plan.get(part.name, "fp32")):
                 case "fp16":
                     store_half(model.graph, part)
@@ -105,22 +105,22 @@ def _compute_in_half(graphs: Collection[ir.Model], dialect: Dialect) -> None:
 
 def _with_lookups(grams: Grams, graphs: Collection[ir.Model]) -> Grams:
     """Gram matrices that count lookups as much as products; a lookup reads all places of a row alike."""
-    looked_up = {part.name for model in graphs for part in parts_of(model.graph) if part.lookups}
+    looked_up = {part.name for model in graphs for part in quantizable_weights(model.graph) if part.lookups}
     return {
         name: gram + np.eye(len(gram)) * gram.trace() / len(gram) if name in looked_up else gram
         for name, gram in grams.items()
     }
 
 
-def _fitting(part: Part, precision: Precision) -> Precision:
+def _fitting(part: QuantizableWeight, precision: Precision) -> Precision:
     size_of = BLOCK_SIZE.get(precision)
     no_blocks = size_of is not None and part.is_matrix and size_of(part.channels().shape[1]) is None
     return "int8" if no_blocks else precision
 
 
-def _shrink_table(graph: ir.Graph, part: Part) -> None:
-    waves = find_waves(part.numbers())
+def _shrink_table(graph: ir.Graph, part: QuantizableWeight) -> None:
+    waves = find_sinusoidal_tables(part.numbers())
     if waves is None:
         store_bytes(graph, part)
     else:
-        compute_waves(graph, part, waves)
+        compute_sinusoidal_tables(graph, part, waves)

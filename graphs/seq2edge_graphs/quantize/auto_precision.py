@@ -16,9 +16,9 @@ from seq2edge.bundle.bundle import Bundle, Precision
 from seq2edge.errors import ParityError
 from seq2edge_graphs.parity.measure import BEAMS, quality
 from seq2edge_graphs.quantize.apply import Grams, Plan
-from seq2edge_graphs.quantize.config import Wish
-from seq2edge_graphs.quantize.trial import beside, load_graphs, tried
-from seq2edge_graphs.quantize.weights import parts_of
+from seq2edge_graphs.quantize.config import QuantizationConfig
+from seq2edge_graphs.quantize.trial import load_graphs, reference_outputs_of, trial_bundle
+from seq2edge_graphs.quantize.weights import quantizable_weights
 
 LADDER: tuple[tuple[Precision, Precision], ...] = (("int4", "int8"), ("int8", "fp16"))
 BITS: dict[Precision, float] = {"fp32": 32, "fp16": 16, "int8": 8, "int4": 4.5}  # with scales
@@ -27,7 +27,7 @@ BATCH = 16
 
 
 @dataclass(frozen=True)
-class Group:
+class WeightGroup:
     """Weights that are rounded together."""
 
     name: str
@@ -37,46 +37,50 @@ class Group:
 
 
 @dataclass(frozen=True)
-class Choice:
+class PrecisionChoice:
     """What was chosen, and why."""
 
     plan: Plan
-    groups: list[Group]  # the most damage for its bytes first
+    groups: list[WeightGroup]  # the most damage for its bytes first
     bleu_original: float
     bleu: float
 
-    def precision(self, group: Group) -> Precision:
+    def precision(self, group: WeightGroup) -> Precision:
         return self.plan[group.parts[0]]
 
 
-def choose(
-    bundle: Bundle, wish: Wish, grams: Grams | None = None, say: Callable[[str], None] = lambda _: None
-) -> Choice:
+def choose_precisions(
+    bundle: Bundle, wish: QuantizationConfig, grams: Grams | None = None, say: Callable[[str], None] = lambda _: None
+) -> PrecisionChoice:
     """The plan with the fewest bits whose loss of BLEU on the texts is within the limit."""
     assert wish.texts is not None
     assert wish.references is not None
     limit = wish.max_bleu_loss
     assert limit is not None
-    trials = _Trials(bundle, wish.texts, wish.references, grams, say)
+    trials = _PrecisionTrials(bundle, wish.texts, wish.references, grams, say)
     groups = trials.ranked(groups_of(bundle))
     for fewer, more in LADDER:
         plans = [plan_of(groups, count, fewer, more) for count in range(len(groups) + 1)]
         if trials.loss(plans[-1]) <= limit:
             plan = _first(plans, lambda plan: trials.loss(plan) <= limit)
-            return Choice(plan, groups, trials.bleu_original, trials.bleu_original - trials.loss(plan))
+            return PrecisionChoice(plan, groups, trials.bleu_original, trials.bleu_original - trials.loss(plan))
     raise ParityError(f"no precision below fp32 loses at most {limit} BLEU on these sentences")
 
 
-def groups_of(bundle: Bundle) -> list[Group]:
+def groups_of(bundle: Bundle) -> list[WeightGroup]:
     """Weights by the module that they are in; the order is that of the model."""
-    sizes = {part.name: part.numbers().size for model in load_graphs(bundle).values() for part in parts_of(model.graph)}
+    sizes = {
+        part.name: part.numbers().size
+        for model in load_graphs(bundle).values()
+        for part in quantizable_weights(model.graph)
+    }
     members: dict[str, list[str]] = {}
     for name in sizes:
         members.setdefault(_module(name), []).append(name)
-    return [Group(name, tuple(parts), sum(sizes[part] for part in parts)) for name, parts in members.items()]
+    return [WeightGroup(name, tuple(parts), sum(sizes[part] for part in parts)) for name, parts in members.items()]
 
 
-def plan_of(groups: Sequence[Group], count: int, fewer: Precision, more: Precision) -> dict[str, Precision]:
+def plan_of(groups: Sequence[WeightGroup], count: int, fewer: Precision, more: Precision) -> dict[str, Precision]:
     """The first ``count`` groups in more bits, the others in fewer."""
     return {part: more if place < count else fewer for place, group in enumerate(groups) for part in group.parts}
 
@@ -92,7 +96,7 @@ def _first(plans: Sequence[Plan], is_enough: Callable[[Plan], bool]) -> Plan:
     return plans[bisect_left(plans, True, key=is_enough, hi=len(plans) - 1)]
 
 
-class _Trials:
+class _PrecisionTrials:
     """Measures plans on the sentences, each once."""
 
     def __init__(
@@ -107,16 +111,16 @@ class _Trials:
         self.losses: dict[tuple[Precision, ...], float] = {}
         self.bleu_original = 0.0
 
-    def ranked(self, groups: list[Group]) -> list[Group]:
+    def ranked(self, groups: list[WeightGroup]) -> list[WeightGroup]:
         """The groups with their damage, the most for its bytes first."""
         few = self.texts[:DAMAGE_SENTENCES]
-        targets = beside(self.bundle, self.bundle, few).original_greedy()
+        targets = reference_outputs_of(self.bundle, self.bundle, few).original_greedy()
         measured = []
         for place, group in enumerate(groups, start=1):
             self.say(f"measuring what {group.name} costs ({place} of {len(groups)})")
-            with tried(self.bundle, dict.fromkeys(group.parts, LADDER[0][0]), self.grams) as trial:
-                logits = beside(trial, self.bundle, few).force(targets, BATCH).logits
-            measured.append(Group(group.name, group.parts, group.numbers, logits.divergence / logits.steps))
+            with trial_bundle(self.bundle, dict.fromkeys(group.parts, LADDER[0][0]), self.grams) as trial:
+                logits = reference_outputs_of(trial, self.bundle, few).force(targets, BATCH).logits
+            measured.append(WeightGroup(group.name, group.parts, group.numbers, logits.divergence / logits.steps))
         return sorted(measured, key=lambda group: -group.damage / group.numbers)
 
     def loss(self, plan: Plan) -> float:
@@ -129,8 +133,8 @@ class _Trials:
         return self.losses[key]
 
     def _measure(self, plan: Plan) -> float:
-        with tried(self.bundle, plan, self.grams) as trial:
-            comparison = beside(trial, self.bundle, self.texts)
+        with trial_bundle(self.bundle, plan, self.grams) as trial:
+            comparison = reference_outputs_of(trial, self.bundle, self.texts)
             pairs = comparison.outputs(BEAMS, BATCH)
         decode = comparison.tokenizer.decode
         ours, theirs = (decode([found.tokens for found in side]) for side in zip(*pairs, strict=True))

@@ -24,15 +24,15 @@ import onnx_ir as ir
 from numpy.typing import NDArray
 
 from seq2edge_graphs.passes.graph_edit import MICROSOFT, constant, insert_behind, replace, set_content
-from seq2edge_graphs.quantize.gptq import Blocks, Gram, round_blocks
+from seq2edge_graphs.quantize.gptq import Gram, QuantizedBlocks, round_blocks
 from seq2edge_graphs.quantize.storage import rounded_up, scale_constant
-from seq2edge_graphs.quantize.weights import Floats, Part
+from seq2edge_graphs.quantize.weights import Floats, QuantizableWeight
 
 INTEGER_ACTIVATIONS = 4  # accuracy_level
 
 
 @dataclass(frozen=True, kw_only=True)
-class Layout:
+class BlockLayout:
     """N channels of B blocks."""
 
     packed: NDArray[np.uint8]  # (N, B, bytes of a block)
@@ -49,7 +49,7 @@ class Layout:
         return self.packed.reshape(len(self.packed), -1)
 
 
-def compute_in_blocks(graph: ir.Graph, part: Part, layout: Layout) -> None:
+def compute_in_blocks(graph: ir.Graph, part: QuantizableWeight, layout: BlockLayout) -> None:
     """Let a weight, which keeps its name, be its blocks, and whoever reads it compute with them."""
     set_content(part.weight, layout.packed if part.products else layout.rows)
     for product in part.products:
@@ -61,7 +61,7 @@ def compute_in_blocks(graph: ir.Graph, part: Part, layout: Layout) -> None:
         _look_up(graph, lookup, rows, layout)
 
 
-def _multiply(graph: ir.Graph, product: ir.Node, weight: ir.Value, layout: Layout) -> None:
+def _multiply(graph: ir.Graph, product: ir.Node, weight: ir.Value, layout: BlockLayout) -> None:
     channels, count, _ = layout.packed.shape
     left, bias = product.inputs[0], product.inputs[2] if len(product.inputs) > 2 else None
     tape = ir.tape.Tape()
@@ -73,7 +73,7 @@ def _multiply(graph: ir.Graph, product: ir.Node, weight: ir.Value, layout: Layou
     replace(graph, product, tape)
 
 
-def _look_up(graph: ir.Graph, lookup: ir.Node, rows: ir.Value, layout: Layout) -> None:
+def _look_up(graph: ir.Graph, lookup: ir.Node, rows: ir.Value, layout: BlockLayout) -> None:
     tape = ir.tape.Tape()
     attributes = {"gather_axis": 0, "quantize_axis": 1, "bits": layout.bits, "block_size": layout.size}
     tape.op("GatherBlockQuantized", [rows, lookup.inputs[1], layout.scales], attributes, domain=MICROSOFT)
@@ -90,11 +90,11 @@ def byte_block_size(inner: int) -> int | None:
     return next((size for size in SIZES if inner % size == 0), None)
 
 
-def compute_in_byte_blocks(graph: ir.Graph, part: Part) -> None:
+def compute_in_byte_blocks(graph: ir.Graph, part: QuantizableWeight) -> None:
     """Round a weight, and let its products and lookups compute with the blocks."""
     packed, scale = round_bytes(part.channels())
     scales = scale_constant(graph, f"{part.name}.scales", scale)
-    compute_in_blocks(graph, part, Layout(packed=packed, scales=scales, bits=BYTE))
+    compute_in_blocks(graph, part, BlockLayout(packed=packed, scales=scales, bits=BYTE))
 
 
 def round_bytes(channels: Floats) -> tuple[NDArray[np.uint8], Floats]:  # (N, K)
@@ -110,14 +110,14 @@ def round_bytes(channels: Floats) -> tuple[NDArray[np.uint8], Floats]:  # (N, K)
 NIBBLE = 4
 
 
-def compute_in_int4(graph: ir.Graph, part: Part, gram: Gram | None) -> None:
+def compute_in_int4(graph: ir.Graph, part: QuantizableWeight, gram: Gram | None) -> None:
     """Round a weight, and let its products and lookups compute with the blocks."""
     blocks = round_blocks(part.channels(), gram)
-    layout = Layout(packed=blocks.packed(), scales=_scales(graph, part.name, blocks), bits=NIBBLE)
+    layout = BlockLayout(packed=blocks.packed(), scales=_scales(graph, part.name, blocks), bits=NIBBLE)
     compute_in_blocks(graph, part, layout)
 
 
-def _scales(graph: ir.Graph, name: str, blocks: Blocks) -> ir.Value:  # (N, B)
+def _scales(graph: ir.Graph, name: str, blocks: QuantizedBlocks) -> ir.Value:  # (N, B)
     units = scale_constant(graph, f"{name}.unit", blocks.units[:, None])
     tape = ir.tape.Tape()
     steps = tape.op("Cast", [constant(graph, f"{name}.scale", blocks.scales)], {"to": ir.DataType.FLOAT.value})

@@ -22,7 +22,7 @@ from seq2edge.errors import DataError
 from seq2edge.search.batch_decode import decode
 from seq2edge_graphs.passes.expose import expose
 from seq2edge_graphs.quantize.gptq import Gram
-from seq2edge_graphs.quantize.weights import parts_of
+from seq2edge_graphs.quantize.weights import quantizable_weights
 
 ROWS_AT_ONCE = 256  # few large products of matrices are faster than many small ones
 
@@ -113,7 +113,7 @@ def collect_grams(bundle: Bundle, sources: Sequence[list[int]]) -> dict[str, Gra
 def _weights_by_input(graph: ir.Graph) -> dict[str, list[str]]:
     """For each value on the left of a product, the weights on its right; a value of several products is there once."""
     inputs: dict[str, list[str]] = {}
-    for part in parts_of(graph):
+    for part in quantizable_weights(graph):
         for product in part.products:
             left = product.inputs[0]
             if left is not None and left.producer() is not None and not left.is_graph_output():

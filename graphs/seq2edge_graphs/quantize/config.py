@@ -10,7 +10,7 @@ Wanted = Literal["fp32", "fp16", "fp16-compute", "int8", "int8-blocks", "int4", 
 
 
 @dataclass(frozen=True, kw_only=True)
-class Wish:
+class QuantizationConfig:
     """A precision, or a limit of the loss within which to find one."""
 
     precision: Wanted = "fp32"
@@ -37,4 +37,4 @@ class Wish:
             raise UsageError(f"--max-bleu-loss is {self.max_bleu_loss}, but must be at least 0")
 
 
-FP32 = Wish()
+FP32 = QuantizationConfig()

@@ -31,7 +31,7 @@ DAMPING = 0.05  # of the mean of the Gram matrix's diagonal, so that it can be i
 
 
 @dataclass(frozen=True)
-class Blocks:
+class QuantizedBlocks:
     """N channels of B blocks: integers (N, B, size), scales (N, B) in units (N,)."""
 
     integers: NDArray[np.uint8]
@@ -54,7 +54,7 @@ def block_size(inner: int) -> int | None:
     return next((size for size in SIZES if inner % size == 0), None)
 
 
-def round_blocks(channels: Floats, gram: Gram | None = None) -> Blocks:  # (N, K), (K, K)
+def round_blocks(channels: Floats, gram: Gram | None = None) -> QuantizedBlocks:  # (N, K), (K, K)
     """The blocks that come closest to the weights, or, with a Gram matrix, to their products."""
     size = block_size(channels.shape[1])
     assert size is not None
@@ -65,10 +65,10 @@ def round_blocks(channels: Floats, gram: Gram | None = None) -> Blocks:  # (N, K
     if gram is not None:
         return _compensated(channels, gram, size, units)
     scales = _in_units(wanted, units[:, None])
-    return Blocks(_integers(blocks, (scales * units[:, None])[..., None]), scales, units)
+    return QuantizedBlocks(_integers(blocks, (scales * units[:, None])[..., None]), scales, units)
 
 
-def _compensated(channels: Floats, gram: Gram, size: int, units: Floats) -> Blocks:
+def _compensated(channels: Floats, gram: Gram, size: int, units: Floats) -> QuantizedBlocks:
     """Round inner place by inner place, and move what each leaves over to those behind it."""
     rest, spread = channels.astype(np.float64), _spread(gram)
     integers, scales = [], []
@@ -80,7 +80,7 @@ def _compensated(channels: Floats, gram: Gram, size: int, units: Floats) -> Bloc
         rest[:, behind] -= errors @ spread[inside, behind]
         integers.append(rounded)
         scales.append(scale)
-    return Blocks(np.stack(integers, axis=1), np.stack(scales, axis=1), units)
+    return QuantizedBlocks(np.stack(integers, axis=1), np.stack(scales, axis=1), units)
 
 
 def _round_block(

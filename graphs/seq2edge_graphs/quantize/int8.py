@@ -38,7 +38,7 @@ import onnx_ir as ir
 from seq2edge.bundle.bundle import Dialect
 from seq2edge_graphs.passes.graph_edit import MICROSOFT, constant, insert_behind, replace, set_content
 from seq2edge_graphs.quantize.storage import round_channels, scale_constant
-from seq2edge_graphs.quantize.weights import Part, is_transposed
+from seq2edge_graphs.quantize.weights import QuantizableWeight, is_transposed
 
 SIGNED, UNSIGNED = 127, 255  # steps from 0 to the largest magnitude
 
@@ -101,7 +101,7 @@ class Int8:
         self.graph, self.dialect = graph, dialect
         self.rounder = RowRounder(graph)
 
-    def __call__(self, part: Part) -> None:
+    def __call__(self, part: QuantizableWeight) -> None:
         """Round a weight, which keeps its name, and let its products and lookups compute with the integers."""
         steps = steps_of(part.products)
         integers, scale = round_channels(part.channels(), steps=steps)

@@ -17,10 +17,10 @@ from seq2edge_graphs.bundle_writer import check_target, describe_files, write_ma
 from seq2edge_graphs.parity.measure import measure
 from seq2edge_graphs.parity.sentences import readable
 from seq2edge_graphs.quantize.apply import Grams, Plan, plan_precision
-from seq2edge_graphs.quantize.auto_precision import Choice, choose
+from seq2edge_graphs.quantize.auto_precision import PrecisionChoice, choose_precisions
 from seq2edge_graphs.quantize.calibration import collect_grams
-from seq2edge_graphs.quantize.config import Wish
-from seq2edge_graphs.quantize.trial import beside, load_graphs, tokenizer_of, write_graphs
+from seq2edge_graphs.quantize.config import QuantizationConfig
+from seq2edge_graphs.quantize.trial import load_graphs, reference_outputs_of, tokenizer_of, write_graphs
 
 TOOLS = ("onnx-ir", "numpy")
 Say = Callable[[str], None]
@@ -29,12 +29,12 @@ Say = Callable[[str], None]
 def quantize_bundle(
     source: Path | str,
     target: Path | str,
-    wish: Wish,
+    wish: QuantizationConfig,
     *,
     compare: bool = True,
     force: bool = False,
     say: Say = lambda _: None,
-    explain: Callable[[Choice], None] = lambda _: None,
+    explain: Callable[[PrecisionChoice], None] = lambda _: None,
 ) -> Bundle:
     """Write a bundle in fewer bits; it appears only when it is complete and keeps the limits of its precision."""
     source, target = Path(source), Path(target)
@@ -55,7 +55,10 @@ def quantize_bundle(
 
 
 def in_place(
-    bundle: Bundle, wish: Wish, say: Say = lambda _: None, explain: Callable[[Choice], None] = lambda _: None
+    bundle: Bundle,
+    wish: QuantizationConfig,
+    say: Say = lambda _: None,
+    explain: Callable[[PrecisionChoice], None] = lambda _: None,
 ) -> Manifest:
     """Rewrite the graphs of an unfinished bundle in float32 as is wished, and give the manifest that fits them."""
     if wish.precision == "fp32":
@@ -83,7 +86,7 @@ def _check_float(bundle: Bundle) -> None:
         raise UsageError(f"{bundle.folder} has a shortlist; quantize the bundle without, and add the shortlist then")
 
 
-def _grams(bundle: Bundle, wish: Wish, say: Say) -> Grams | None:
+def _grams(bundle: Bundle, wish: QuantizationConfig, say: Say) -> Grams | None:
     if not wish.calibration:
         return None
     say("watching what the weights are multiplied with")
@@ -93,23 +96,23 @@ def _grams(bundle: Bundle, wish: Wish, say: Say) -> Grams | None:
 
 
 def _plan(
-    bundle: Bundle, wish: Wish, grams: Grams | None, say: Say, explain: Callable[[Choice], None]
+    bundle: Bundle, wish: QuantizationConfig, grams: Grams | None, say: Say, explain: Callable[[PrecisionChoice], None]
 ) -> tuple[Plan, Precision]:
     if wish.precision != "auto":
         return plan_precision(load_graphs(bundle).values(), wish.precision, keep=wish.keep), wish.precision
-    chosen = choose(bundle, wish, grams, say)
+    chosen = choose_precisions(bundle, wish, grams, say)
     explain(chosen)
     precisions = set(chosen.plan.values())
     return chosen.plan, precisions.pop() if len(precisions) == 1 else "mixed"
 
 
-def _described(plan: Plan, precision: Precision, wish: Wish) -> Quantization:
+def _described(plan: Plan, precision: Precision, wish: QuantizationConfig) -> Quantization:
     others = {name: one for name, one in plan.items() if one != precision}
     return Quantization(weights=dict(Counter(plan.values())), others=others, calibration=len(wish.calibration))
 
 
-def _proven(made: Bundle, original: Bundle, wish: Wish) -> Manifest:
-    parity, _ = measure(beside(made, original, wish.texts), wish.references)
+def _proven(made: Bundle, original: Bundle, wish: QuantizationConfig) -> Manifest:
+    parity, _ = measure(reference_outputs_of(made, original, wish.texts), wish.references)
     failures = shortcomings(parity, LIMITS[made.manifest.precision])
     if failures:
         raise ParityError(

@@ -36,7 +36,7 @@ import onnx_ir as ir
 from numpy.typing import NDArray
 
 from seq2edge_graphs.passes.graph_edit import constant, exchange, insert_first
-from seq2edge_graphs.quantize.weights import Floats, Part
+from seq2edge_graphs.quantize.weights import Floats, QuantizableWeight
 
 
 def rounded_up(scale: Floats) -> Floats:
@@ -90,7 +90,7 @@ def _neighbours(channels: Floats) -> Floats:  # (N, K / 2)
     return sums if sums.size else channels
 
 
-def store_half(graph: ir.Graph, part: Part) -> None:
+def store_half(graph: ir.Graph, part: QuantizableWeight) -> None:
     """Keep it as float16."""
     tape = ir.tape.Tape()
     narrow = constant(graph, f"{part.name}.fp16", part.numbers().astype(np.float16))
@@ -98,7 +98,7 @@ def store_half(graph: ir.Graph, part: Part) -> None:
     exchange(graph, part.weight, tape)
 
 
-def store_bytes(graph: ir.Graph, part: Part) -> None:
+def store_bytes(graph: ir.Graph, part: QuantizableWeight) -> None:
     """Keep it as 8-bit integers with one scale a row."""
     integers, scale = round_rows(part.numbers())
     tape = ir.tape.Tape()
@@ -112,7 +112,7 @@ Doubles = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Waves:
+class SinusoidalTable:
     """A table as what gives it back."""
 
     frequencies: Doubles  # (D,)
@@ -123,7 +123,7 @@ class Waves:
         return waves
 
 
-def find_waves(table: Floats) -> Waves | None:
+def find_sinusoidal_tables(table: Floats) -> SinusoidalTable | None:
     """The waves that a table consists of, if it consists of waves."""
     if table.ndim != 2 or table.shape[0] < 3 or table.shape[1] % 2:
         return None
@@ -134,7 +134,7 @@ def find_waves(table: Floats) -> Waves | None:
     return None
 
 
-def compute_waves(graph: ir.Graph, part: Part, waves: Waves) -> None:
+def compute_sinusoidal_tables(graph: ir.Graph, part: QuantizableWeight, waves: SinusoidalTable) -> None:
     """Put the computation in the place of the table."""
     tape, name = ir.tape.Tape(), part.name
     ends = (constant(graph, f"{name}.{end}", np.float64(end)) for end in (0, len(part.numbers()), 1))
@@ -151,10 +151,10 @@ def _layouts(width: int) -> list[tuple[slice, slice]]:
     return [(slice(0, None, 2), slice(1, None, 2)), (slice(0, width // 2), slice(width // 2, None))]
 
 
-def _read(table: Doubles, sines: slice, cosines: slice) -> Waves:
+def _read(table: Doubles, sines: slice, cosines: slice) -> SinusoidalTable:
     """Frequencies from the turn between the first and the last position, phases from the first."""
     angles = np.unwrap(np.arctan2(table[:, sines], table[:, cosines]), axis=0)  # (P, D / 2)
     frequencies, phases = np.empty(table.shape[1]), np.empty(table.shape[1])
     frequencies[sines] = frequencies[cosines] = (angles[-1] - angles[0]) / (len(table) - 1)
     phases[sines], phases[cosines] = angles[0], angles[0] + np.pi / 2
-    return Waves(frequencies, phases)
+    return SinusoidalTable(frequencies, phases)

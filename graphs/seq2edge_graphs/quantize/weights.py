@@ -21,7 +21,7 @@ SMALLEST = 1024  # elements; less is not worth the trouble
 
 
 @dataclass(frozen=True, eq=False)
-class Part:
+class QuantizableWeight:
     """A weight and the nodes that read it."""
 
     weight: ir.Value
@@ -48,7 +48,7 @@ class Part:
         return self.numbers() if self.rows_are_channels else self.numbers().T
 
 
-def parts_of(graph: ir.Graph) -> list[Part]:
+def quantizable_weights(graph: ir.Graph) -> list[QuantizableWeight]:
     """Every part of a graph, in the order of its constants."""
     return [_part(value) for value in graph.initializers.values() if _is_large(value)]
 
@@ -58,14 +58,14 @@ def is_transposed(product: ir.Node) -> bool:
     return product.op_type == "Gemm" and bool(product.attributes.get_int("transB", 0))
 
 
-def _part(weight: ir.Value) -> Part:
+def _part(weight: ir.Value) -> QuantizableWeight:
     users = [user for user, _ in weight.uses()]
     products = tuple(user for user in users if _is_product(user, weight))
     lookups = tuple(user for user in users if _is_lookup(user, weight))
     places = {bool(node in lookups or is_transposed(node)) for node in (*products, *lookups)}
     if len(products) + len(lookups) < len(users) or len(places) != 1 or weight.is_graph_output():
-        return Part(weight, (), ())
-    return Part(weight, products, lookups)
+        return QuantizableWeight(weight, (), ())
+    return QuantizableWeight(weight, products, lookups)
 
 
 def _is_large(value: ir.Value) -> bool:

@@ -44,7 +44,9 @@ class Combinations:
     lengths: Ids  # (T,)
 
 
-def learn(pairs: Iterable[Pair], sizes: Sizes, *, always: Sequence[int], shared: bool) -> tuple[Shortlist, int]:
+def learn_shortlist(
+    pairs: Iterable[Pair], sizes: Sizes, *, always: Sequence[int], shared: bool
+) -> tuple[Shortlist, int]:
     """The best words of each source token, and from how many pairs they were learned.
 
     ``always`` are words that every sentence may have besides the frequent ones; with one vocabulary for both sides, a

@@ -20,7 +20,7 @@ from seq2edge.errors import DataError, UsageError
 from seq2edge.files.lines import read_lines
 from seq2edge.text.tokenizer import Tokenizer, load_tokenizer
 from seq2edge_graphs.bundle_writer import check_target, describe_files, write_manifest
-from seq2edge_graphs.shortlist.align import Pair, Sizes, learn
+from seq2edge_graphs.shortlist.align import Pair, Sizes, learn_shortlist
 from seq2edge_graphs.shortlist.graphs import short_decoder, words_graph
 from seq2edge_graphs.shortlist.marian_lex import read_marian
 
@@ -30,7 +30,7 @@ MakeTable = Callable[[Bundle], Shortlist]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Lesson:
+class AlignmentData:
     """Sentence pairs to learn from, and how long lists should be."""
 
     pairs: Path  # lines of  source<TAB>target
@@ -53,7 +53,7 @@ def with_marian(path: Path) -> MakeTable:
     return make
 
 
-def with_lesson(lesson: Lesson, tell: Callable[[int], None] = lambda _: None) -> MakeTable:
+def with_alignments(lesson: AlignmentData, tell: Callable[[int], None] = lambda _: None) -> MakeTable:
     """A table that is learned; ``tell`` hears from how many pairs."""
 
     def make(bundle: Bundle) -> Shortlist:
@@ -68,7 +68,7 @@ def with_lesson(lesson: Lesson, tell: Callable[[int], None] = lambda _: None) ->
             frequent=lesson.frequent,
         )
         pairs = _pairs(lesson.pairs, tokenizer, manifest.max_positions)
-        table, count = learn(pairs, sizes, always=_marks(manifest), shared=_is_shared(manifest))
+        table, count = learn_shortlist(pairs, sizes, always=_marks(manifest), shared=_is_shared(manifest))
         tell(count)
         return table
 

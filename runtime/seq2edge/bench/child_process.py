@@ -20,7 +20,7 @@ MODULE = "seq2edge.bench.child_process"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Request:
+class ChildRequest:
     """What the child has to do: open the system and translate each batch once."""
 
     plan: SystemPlan
@@ -29,18 +29,18 @@ class Request:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Alone:
+class ChildMeasurement:
     """What a fresh process needs to load a system, imports included, and what it holds at most when it translates."""
 
     load_seconds: float
     peak_bytes: int | None
 
 
-class AloneError(Seq2EdgeError):
+class ChildError(Seq2EdgeError):
     """The child could not do it."""
 
 
-def measure_alone(plan: SystemPlan, options: GenerationOptions, batches: list[Sources]) -> Alone:
+def measure_in_child(plan: SystemPlan, options: GenerationOptions, batches: list[Sources]) -> ChildMeasurement:
     """Start the child and wait for its answer."""
     request = {"plan": asdict(plan), "options": asdict(options), "batches": batches}
     done = subprocess.run(
@@ -53,11 +53,11 @@ def measure_alone(plan: SystemPlan, options: GenerationOptions, batches: list[So
     )
     if done.returncode:
         last = (done.stderr.strip().splitlines() or ["it says nothing"])[-1]
-        raise AloneError(f"{plan.name} cannot be measured in a process of its own: {last}")
-    return read_closed(Alone, json.loads(done.stdout.splitlines()[-1]), where="the child's answer")
+        raise ChildError(f"{plan.name} cannot be measured in a process of its own: {last}")
+    return read_closed(ChildMeasurement, json.loads(done.stdout.splitlines()[-1]), where="the child's answer")
 
 
-def answer(request: Request) -> Alone:
+def answer(request: ChildRequest) -> ChildMeasurement:
     """The child's part."""
     started = time.perf_counter()
     system = open_system(request.plan)
@@ -66,12 +66,12 @@ def answer(request: Request) -> Alone:
         system.translate([list(source) for source in batch], request.options)
     peak = system.peak_memory()
     system.close()
-    return Alone(load_seconds=loaded, peak_bytes=peak)
+    return ChildMeasurement(load_seconds=loaded, peak_bytes=peak)
 
 
 def main() -> None:
     try:
-        found = answer(read_closed(Request, json.load(sys.stdin), where="the request"))
+        found = answer(read_closed(ChildRequest, json.load(sys.stdin), where="the request"))
     except Seq2EdgeError as error:
         sys.exit(str(error))
     sys.stdout.write(f"\n{json.dumps(asdict(found))}\n")

@@ -25,7 +25,7 @@ PACKAGES = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class Fingerprint:
+class Environment:
     """All that figures depend on besides the model; what is not known is empty or null."""
 
     cpu: str
@@ -40,9 +40,9 @@ class Fingerprint:
     time: str
 
 
-def take_fingerprint(cpu_info: Path = CPU_INFO) -> Fingerprint:
+def describe_environment(cpu_info: Path = CPU_INFO) -> Environment:
     fields = _fields(cpu_info)
-    return Fingerprint(
+    return Environment(
         cpu=fields.get("model name") or platform.processor() or platform.machine(),
         flags=_flags(fields),
         cores=os.cpu_count() or 1,

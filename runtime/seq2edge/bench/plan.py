@@ -8,7 +8,7 @@ from pathlib import Path
 from seq2edge.bench.system import OURS, PEERS_MODULE, SystemPlan
 from seq2edge.bundle.bundle import EMBEDDED, Bundle, load_bundle
 from seq2edge.devices.execution_providers import runtime_release
-from seq2edge.devices.registry import Place
+from seq2edge.devices.registry import DeviceConfig
 from seq2edge.errors import UsageError
 
 # The precision that a peer is asked for beside a bundle's; where it has only one, that is taken.
@@ -67,7 +67,7 @@ def plan_peers(peers: Peers, bundles: Sequence[Bundle], folder: Path) -> list[Sy
     return found
 
 
-def on_devices(plans: Sequence[SystemPlan], places: Sequence[Place], threads: int) -> list[SystemPlan]:
+def on_devices(plans: Sequence[SystemPlan], places: Sequence[DeviceConfig], threads: int) -> list[SystemPlan]:
     """Every system on every device, the first device first; the name says where, if there are several."""
     return [
         replace(plan, name=name_on(plan, place, places), place=place, threads=threads)
@@ -76,7 +76,7 @@ def on_devices(plans: Sequence[SystemPlan], places: Sequence[Place], threads: in
     ]
 
 
-def name_on(plan: SystemPlan, place: Place, places: Sequence[Place]) -> str:
+def name_on(plan: SystemPlan, place: DeviceConfig, places: Sequence[DeviceConfig]) -> str:
     return plan.name if len(places) == 1 else f"{plan.name}, {place.device}"
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from seq2edge.bench.report import Beside, Measurement, Report
+from seq2edge.bench.report import Comparison, Measurement, Report
 from seq2edge.bench.system import OURS
 from seq2edge.bundle.atomic_files import replaced_file
 from seq2edge.errors import MissingExtraError
@@ -40,7 +40,7 @@ def aligned(rows: Sequence[Sequence[str]]) -> str:
     return "\n".join(lines)
 
 
-def ratio_text(beside: Beside) -> str:
+def ratio_text(beside: Comparison) -> str:
     ratio = beside.ratio
     return f"{ratio.best:.2f}x ({ratio.lowest:.2f} to {ratio.highest:.2f})"
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from seq2edge.bench.environment import Fingerprint
+from seq2edge.bench.environment import Environment
 from seq2edge.bundle.atomic_files import replaced_file
 from seq2edge.config.schema import ClosedError, read_closed
 from seq2edge.errors import DataError
@@ -74,7 +74,7 @@ class Setting:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Beside:
+class Comparison:
     """A bundle beside another system: how many times as fast, and how many outputs are equal token for token."""
 
     system: str
@@ -104,7 +104,7 @@ class Measurement:
     load_seconds: float | None
     peak_bytes: int | None
     bleu: float | None
-    beside: dict[str, Beside]  # by the column that it is shown in
+    beside: dict[str, Comparison]  # by the column that it is shown in
 
     @property
     def milliseconds(self) -> float:
@@ -117,7 +117,7 @@ class Report:
     """A whole run."""
 
     format_version: int
-    machine: Fingerprint
+    machine: Environment
     load_average_after: float | None
     measurements: tuple[Measurement, ...]
 

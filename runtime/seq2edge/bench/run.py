@@ -10,16 +10,16 @@ from itertools import product
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from seq2edge.bench.child_process import Alone, measure_alone
-from seq2edge.bench.environment import load_average, take_fingerprint
+from seq2edge.bench.child_process import ChildMeasurement, measure_in_child
+from seq2edge.bench.environment import describe_environment, load_average
 from seq2edge.bench.plan import Peers, load_bundles, name_on, on_devices, plan_bundles, plan_peers, rivals_of
-from seq2edge.bench.report import FORMAT_VERSION, Beside, Measurement, Report, Setting, latency_of, ratio_of
+from seq2edge.bench.report import FORMAT_VERSION, Comparison, Measurement, Report, Setting, latency_of, ratio_of
 from seq2edge.bench.system import System, SystemPlan, open_system
 from seq2edge.bench.workload import (
-    Given,
+    GivenTexts,
+    GivenTokens,
     Sources,
-    Texts,
-    Work,
+    Workload,
     bleu,
     check_sacrebleu,
     first_token_only,
@@ -29,7 +29,7 @@ from seq2edge.bench.workload import (
 from seq2edge.bundle.bundle import Bundle
 from seq2edge.config.generation import GenerationOptions
 from seq2edge.config.languages import default_tags
-from seq2edge.devices.registry import AUTO, Place, device_named
+from seq2edge.devices.registry import AUTO, DeviceConfig, device_named
 from seq2edge.errors import UsageError
 from seq2edge.text.tokenizer import Tokenizer, load_tokenizer
 
@@ -60,7 +60,7 @@ class Timing:
 
 def alternate(
     systems: Mapping[str, System],
-    work: Mapping[str, Work],
+    work: Mapping[str, Workload],
     options: Mapping[str, GenerationOptions],
     *,
     batch_size: int,
@@ -83,7 +83,7 @@ def alternate(
     return timings
 
 
-def _translate_all(system: System, work: Work, options: GenerationOptions, batch_size: int) -> Sources:
+def _translate_all(system: System, work: Workload, options: GenerationOptions, batch_size: int) -> Sources:
     outputs: Sources = [[]] * len(work.sources)
     for batch in work.batches(batch_size):
         answer = system.translate([work.sources[place] for place in batch], options)
@@ -92,7 +92,7 @@ def _translate_all(system: System, work: Work, options: GenerationOptions, batch
     return outputs
 
 
-def _times(system: System, work: Work, options: GenerationOptions, batches: list[list[int]]) -> list[float]:
+def _times(system: System, work: Workload, options: GenerationOptions, batches: list[list[int]]) -> list[float]:
     return [system.translate([work.sources[place] for place in batch], options).seconds for batch in batches]
 
 
@@ -100,18 +100,18 @@ Tick = Callable[[str], None]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Wanted:
+class BenchOptions:
     """What to measure: all combinations."""
 
     bundles: tuple[Path, ...] = ()  # none: the embedded one
-    places: tuple[Place, ...] = (Place(),)
+    places: tuple[DeviceConfig, ...] = (DeviceConfig(),)
     threads: tuple[int, ...] = (1,)
     batch_sizes: tuple[int, ...] = (1,)
     num_beams: tuple[int, ...] = (1,)
     rounds: int = 5
     new_tokens: int | None = None
     memory: bool = True  # start a process for each system and setting
-    texts: Given = field(default_factory=Texts)
+    texts: GivenTokens = field(default_factory=GivenTexts)
     peers: Peers = field(default_factory=Peers)
     require_signature: Path | None = None  # a public key: all bundles must be signed with its other half
 
@@ -120,7 +120,7 @@ class Wanted:
             if place.device == AUTO:
                 raise UsageError("devices are measured by name: give --device for each, as auto is one of them")
             device_named(place.device)
-        if self.peers.names and self.places != (Place(),):
+        if self.peers.names and self.places != (DeviceConfig(),):
             raise UsageError("peers are measured on the CPU: leave out --device, or --against")
         if self.texts.references is not None:
             check_sacrebleu()
@@ -141,7 +141,7 @@ class Model:
 
     bundle: Bundle
     tokenizer: Tokenizer
-    work: Work
+    work: Workload
 
     def options(self, num_beams: int, new_tokens: int | None) -> GenerationOptions:
         manifest = self.bundle.manifest
@@ -150,9 +150,9 @@ class Model:
         )
 
 
-def run(wanted: Wanted, *, begin: Callable[[int], Tick] = lambda _: lambda _: None) -> Report:
+def run(wanted: BenchOptions, *, begin: Callable[[int], Tick] = lambda _: lambda _: None) -> Report:
     """Measure all that is wanted; ``begin`` is told how many times its answer will be called."""
-    machine = take_fingerprint()
+    machine = describe_environment()
     bundles = load_bundles(wanted.bundles, wanted.require_signature)
     models = [_model(bundle, wanted) for bundle in bundles]
     with TemporaryDirectory() as folder:
@@ -174,7 +174,7 @@ def run(wanted: Wanted, *, begin: Callable[[int], Tick] = lambda _: lambda _: No
     )
 
 
-def _model(bundle: Bundle, wanted: Wanted) -> Model:
+def _model(bundle: Bundle, wanted: BenchOptions) -> Model:
     manifest = bundle.manifest
     files = {name: bundle.folder / name for name in manifest.files}
     tokenizer = load_tokenizer(manifest.tokenizer, manifest.tokens, files).tagged(default_tags(manifest.languages))
@@ -183,7 +183,7 @@ def _model(bundle: Bundle, wanted: Wanted) -> Model:
 
 
 def _measure_with(
-    plans: list[SystemPlan], models: Mapping[str, Model], wanted: Wanted, tick: Tick
+    plans: list[SystemPlan], models: Mapping[str, Model], wanted: BenchOptions, tick: Tick
 ) -> list[Measurement]:
     found: list[Measurement] = []
     systems: dict[str, System] = {}
@@ -202,7 +202,7 @@ def _measure_setting(
     plans: list[SystemPlan],
     systems: Mapping[str, System],
     models: Mapping[str, Model],
-    wanted: Wanted,
+    wanted: BenchOptions,
     batch_size: int,
     num_beams: int,
     tick: Tick,
@@ -227,22 +227,24 @@ def _measure_setting(
     ]
 
 
-def _alone(plan: SystemPlan, work: Work, options: GenerationOptions, batch_size: int, tick: Tick) -> Alone:
+def _alone(
+    plan: SystemPlan, work: Workload, options: GenerationOptions, batch_size: int, tick: Tick
+) -> ChildMeasurement:
     batches = [[work.sources[place] for place in batch] for batch in work.batches(batch_size)]
-    found = measure_alone(plan, options, batches)
+    found = measure_in_child(plan, options, batches)
     tick(f"{plan.name}, memory")
     return found
 
 
 def _beside(
-    plan: SystemPlan, plans: Sequence[SystemPlan], work: Mapping[str, Work], timings: Mapping[str, Timing]
-) -> dict[str, Beside]:
+    plan: SystemPlan, plans: Sequence[SystemPlan], work: Mapping[str, Workload], timings: Mapping[str, Timing]
+) -> dict[str, Comparison]:
     found = {}
     for column, rival in rivals_of(plan, plans).items():
         ours, theirs = timings[plan.name], timings[rival.name]
         same_tokens = work[plan.name].sources == work[rival.name].sources
         equal = sum(one == other for one, other in zip(ours.outputs, theirs.outputs, strict=True))
-        found[column] = Beside(
+        found[column] = Comparison(
             system=rival.name,
             ratio=ratio_of(theirs.round_seconds, ours.round_seconds),
             equal=equal if same_tokens else None,
@@ -255,9 +257,9 @@ def _measurement(
     setting: Setting,
     model: Model,
     timing: Timing,
-    alone: Alone | None,
+    alone: ChildMeasurement | None,
     new_tokens: int | None,
-    beside: dict[str, Beside],
+    beside: dict[str, Comparison],
 ) -> Measurement:
     work, tokens = model.work, token_count(timing.outputs)
     score = None if work.references is None else bleu(model.tokenizer.decode(timing.outputs), work.references)

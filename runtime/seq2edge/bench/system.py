@@ -13,7 +13,7 @@ from typing import NamedTuple, Protocol
 from seq2edge.bench.workload import NO_LIMIT, Sources
 from seq2edge.bundle import tensor_names
 from seq2edge.config.generation import GenerationOptions
-from seq2edge.devices.registry import Place
+from seq2edge.devices.registry import DeviceConfig
 
 STATUS = Path("/proc/self/status")
 
@@ -69,7 +69,7 @@ class SystemPlan:
     precision: str
     size: int  # bytes on disk
     tool: str  # what runs it, with its version
-    place: Place = field(default_factory=Place)
+    place: DeviceConfig = field(default_factory=DeviceConfig)
     threads: int = 1
 
 

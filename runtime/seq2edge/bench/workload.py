@@ -53,7 +53,7 @@ NO_LIMIT = 2**62  # tokens of a batch: here its size alone counts
 
 
 @dataclass(frozen=True)
-class Work:
+class Workload:
     """Sentences as source ids, and their references if there are any."""
 
     sources: Sources
@@ -73,17 +73,17 @@ class Work:
         return group([len(source) for source in self.sources], batch_tokens=NO_LIMIT, batch_size=size)
 
 
-class Given(Protocol):
+class GivenTokens(Protocol):
     """What somebody gives to measure on, whatever the model; BLEU is measured if there are references."""
 
     @property
     def references(self) -> list[str] | None: ...
 
-    def work(self, tokenizer: "Tokenizer", *, longest: int, largest_batch: int) -> Work: ...
+    def work(self, tokenizer: "Tokenizer", *, longest: int, largest_batch: int) -> Workload: ...
 
 
 @dataclass(frozen=True)
-class Texts:
+class GivenTexts:
     """What was given to measure on; nothing given means the built-in sentences."""
 
     sources: list[str] | None = None
@@ -97,11 +97,11 @@ class Texts:
                 f"there are {len(self.sources)} sentences and {len(self.references)} references, but must be as many"
             )
 
-    def work(self, tokenizer: "Tokenizer", *, longest: int, largest_batch: int) -> Work:
+    def work(self, tokenizer: "Tokenizer", *, longest: int, largest_batch: int) -> Workload:
         """The sentences as a model reads them, without those that say nothing; all have to fit the model."""
         if self.sources is None:
             count = max(len(SENTENCES), largest_batch)
-            return Work(tokenizer.encode(list(islice(cycle(SENTENCES), count))))
+            return Workload(tokenizer.encode(list(islice(cycle(SENTENCES), count))))
         encoded = tokenizer.encode_or_nothing(self.sources)
         kept = [place for place, source in enumerate(encoded) if source]
         for place in kept:
@@ -114,7 +114,7 @@ class Texts:
                 f"a batch of {largest_batch} was asked for, but there are {len(kept)} sentences: give more"
             )
         references = None if self.references is None else [self.references[place] for place in kept]
-        return Work([encoded[place] for place in kept], references)
+        return Workload([encoded[place] for place in kept], references)
 
 
 def search_options(

@@ -7,7 +7,7 @@ from typing import Literal
 
 from seq2edge.bundle import tensor_names
 from seq2edge.bundle.atomic_files import sha256_of
-from seq2edge.bundle.graph_signature import check_interface
+from seq2edge.bundle.graph_signature import check_graph_signatures
 from seq2edge.bundle.graph_vetting import vet_graph
 from seq2edge.config.architecture import Architecture
 from seq2edge.config.generation import GenerationOptions
@@ -197,7 +197,7 @@ def vet_graphs(folder: Path, manifest: Manifest) -> None:
         for name in tensor_names.GRAPHS
         if name in manifest.files
     }
-    check_interface(found)
+    check_graph_signatures(found)
 
 
 def _check_file(path: Path, entry: FileEntry, *, check_hashes: bool) -> None:

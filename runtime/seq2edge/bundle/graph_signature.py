@@ -22,7 +22,7 @@ BUFFERED = {
 }
 
 
-def check_interface(graphs: Mapping[str, OnnxFile]) -> None:
+def check_graph_signatures(graphs: Mapping[str, OnnxFile]) -> None:
     """Refuse graphs, by the names of their files, that do not fit together or not what the runtime gives them."""
     cross = _check_encoder(graphs[tensor_names.ENCODER])
     logits = {tensor_names.LOGITS: 2 if _is_buffered(graphs[tensor_names.DECODER]) else 3}

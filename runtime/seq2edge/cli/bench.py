@@ -69,10 +69,10 @@ def command(
     from seq2edge.bench.plan import Peers
     from seq2edge.bench.render import check_plot, describe, draw_report
     from seq2edge.bench.report import check_writable, write_report
-    from seq2edge.bench.run import Wanted, run
-    from seq2edge.bench.workload import Texts
+    from seq2edge.bench.run import BenchOptions, run
+    from seq2edge.bench.workload import GivenTexts
     from seq2edge.cli.progress import steps
-    from seq2edge.devices.registry import Place, parse_options
+    from seq2edge.devices.registry import DeviceConfig, parse_options
     from seq2edge.errors import UsageError
 
     if compare is not None:
@@ -85,11 +85,11 @@ def command(
     options = parse_options(provider_options)
     if options and len(set(devices)) > 1:
         raise UsageError("--provider-option is for one device: name only one with --device")
-    places = tuple(Place(device=name, options=options, strict=strict_device) for name in dict.fromkeys(devices))
-    texts = Texts(_read(source, lines), _read(reference, lines))
+    places = tuple(DeviceConfig(device=name, options=options, strict=strict_device) for name in dict.fromkeys(devices))
+    texts = GivenTexts(_read(source, lines), _read(reference, lines))
     peers = Peers(names=tuple(dict.fromkeys(against)), checkpoint=checkpoint, optimum_python=optimum_python)
     with steps() as begin:
-        report = run(Wanted(bundles=models, places=places, texts=texts, peers=peers, **settings), begin=begin)
+        report = run(BenchOptions(bundles=models, places=places, texts=texts, peers=peers, **settings), begin=begin)
     click.echo(describe(report))
     if json_file is not None:
         write_report(report, json_file)

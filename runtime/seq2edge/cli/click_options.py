@@ -24,7 +24,7 @@ else:
     Kind = click.ParamType  # older releases of click cannot say of what
 
 
-class Names(Kind):
+class NameChoice(Kind):
     """One of a few values that are not all strings, by name: ``False`` is written ``false``."""
 
     def __init__(self, values: tuple[Any, ...]) -> None:
@@ -107,7 +107,7 @@ def take(cls: type[T], values: dict[str, Any]) -> T:
     return cls(**{entry.name: values.pop(entry.name) for entry in fields(cls)})  # type: ignore[arg-type]
 
 
-def take_given(cls: type, values: dict[str, Any]) -> dict[str, Any]:
+def take_set(cls: type, values: dict[str, Any]) -> dict[str, Any]:
     """Those of the settings that were given on the command line; all of them are taken out of ``values``."""
     found = {entry.name: values.pop(entry.name) for entry in fields(cls)}
     return {name: value for name, value in found.items() if value not in (None, ())}
@@ -119,7 +119,7 @@ def _option(name: str, hint: Any) -> tuple[list[str], dict[str, Any]]:
     if kinds == [bool]:
         return [f"{flag}/--no-{flag[2:]}", name], {}
     if get_origin(kinds[0]) is Literal:
-        return [flag, name], {"type": Names(get_args(kinds[0]))}
+        return [flag, name], {"type": NameChoice(get_args(kinds[0]))}
     if tuple[tuple[int, ...], ...] in kinds:
         return [flag, name], {"type": TokenIds(), "multiple": True}
     if tuple[int, ...] in kinds:

@@ -12,7 +12,7 @@ from typing import Any
 
 import click
 
-from seq2edge.bench.environment import Fingerprint, take_fingerprint
+from seq2edge.bench.environment import Environment, describe_environment
 from seq2edge.devices.auto import MARGIN, SLOW_TO_START, fastest
 from seq2edge.devices.execution_providers import (
     cuda_libraries,
@@ -65,7 +65,7 @@ class Advice:
 class Health:
     """All that ``seq2edge doctor`` knows."""
 
-    machine: Fingerprint
+    machine: Environment
     memory_limit: int | None  # bytes, of the container; null: none
     features: dict[str, bool]
     runtime: str  # the package of onnxruntime; empty: none is installed
@@ -77,7 +77,7 @@ class Health:
 
 def examine(*, ask: Callable[[Device], Probe] = probe, say: Callable[[str], None] = lambda _: None) -> Health:
     """Look at everything; ``say`` is told which device is tried."""
-    machine = take_fingerprint()
+    machine = describe_environment()
     runtime = _runtime()
     probes = {device: _ask(device, ask, say) for device in DEVICES.values() if runtime and is_installed(device)}
     limit = granted_memory()
@@ -93,7 +93,7 @@ def examine(*, ask: Callable[[Device], Probe] = probe, say: Callable[[str], None
     )
 
 
-def advise(probes: dict[Device, Probe], machine: Fingerprint, limit: int | None) -> Advice:
+def advise(probes: dict[Device, Probe], machine: Environment, limit: int | None) -> Advice:
     """The device that ``auto`` would take, and what runs best there."""
     tried = {device: found for device, found in probes.items() if device.name not in SLOW_TO_START}
     device = fastest({one: found for one, found in tried.items() if one is CPU or not one.is_host})

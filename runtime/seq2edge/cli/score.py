@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from seq2edge.cli.click_options import Names, device_options, signature_option, tell_device
+from seq2edge.cli.click_options import NameChoice, device_options, signature_option, tell_device
 
 if TYPE_CHECKING:
     from seq2edge.results import Score
@@ -21,10 +21,12 @@ PAIRS_AT_ONCE = 1024
 @click.option("-m", "--model", type=click.Path(path_type=Path), help="Bundle folder; left out, the embedded model.")
 @click.option("-i", "--input", "source", type=click.Path(path_type=Path), help="Pairs; left out, standard input.")
 @click.option("-o", "--output", "target", type=click.Path(path_type=Path), help="File to write, once complete.")
-@click.option("--format", "form", type=Names(("text", "jsonl")), default="text", help="Scores alone, or all of it.")
+@click.option(
+    "--format", "form", type=NameChoice(("text", "jsonl")), default="text", help="Scores alone, or all of it."
+)
 @click.option("--source-lang", default="", help="Language of the sources, for a model for many languages.")
 @click.option("--target-lang", default="", help="Language of the targets, for a model for many languages.")
-@click.option("--errors", type=Names(("strict", "replace")), default="strict", help="Input that is not UTF-8.")
+@click.option("--errors", type=NameChoice(("strict", "replace")), default="strict", help="Input that is not UTF-8.")
 @device_options()
 @click.option("--threads", type=click.IntRange(min=1), help="CPU threads of a worker.")
 @click.option("--workers", type=click.IntRange(min=1), help="Batches to score at the same time.")

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from seq2edge.cli.click_options import (
-    Names,
+    NameChoice,
     device_options,
     grouped_help,
     options_of,
     signature_option,
-    take_given,
+    take_set,
     tell_device,
 )
 from seq2edge.config.generation import GenerationOptions
@@ -31,7 +31,7 @@ GROUPS = {"Text": TextOptions, "Search": GenerationOptions}
 
 
 @dataclass(frozen=True, kw_only=True)
-class Task:
+class TranslateTask:
     """What to do with which options; the fields are those of the command."""
 
     texts: tuple[str, ...]
@@ -52,12 +52,14 @@ class Task:
 @click.option("-i", "--input", "source", type=click.Path(path_type=Path), help="File to translate line by line.")
 @click.option("-o", "--output", "target", type=click.Path(path_type=Path), help="File to write, once complete.")
 @click.option("--resume", is_flag=True, help="Go on where a run with this output was interrupted, if there was one.")
-@click.option("--format", "form", type=Names(("text", "tsv", "jsonl")), default="text", help="What to write of each.")
+@click.option(
+    "--format", "form", type=NameChoice(("text", "tsv", "jsonl")), default="text", help="What to write of each."
+)
 @click.option("--n-best", type=click.IntRange(min=1), help="Give so many translations of each text.")
 @click.option("--alignment", is_flag=True, help="Give the alignment as well, tokens as in 0-0 1-2; see --attention.")
 @click.option("--show-attention", "picture", type=click.Path(path_type=Path), help="Draw it (.png, .svg or .pdf).")
 @click.option("--prefix", default="", help="What every translation has to begin with.")
-@click.option("--errors", type=Names(("strict", "replace")), default="strict", help="Input that is not UTF-8.")
+@click.option("--errors", type=NameChoice(("strict", "replace")), default="strict", help="Input that is not UTF-8.")
 @device_options()
 @click.option("--threads", type=click.IntRange(min=1), help="CPU threads of a worker.")
 @click.option("--workers", type=click.IntRange(min=1), help="Batches to translate at the same time.")
@@ -91,13 +93,13 @@ def command(
     from seq2edge.files.lines import named_file
     from seq2edge.translator import Translator
 
-    options = take_given(TextOptions, values) | take_given(GenerationOptions, values)
+    options = take_set(TextOptions, values) | take_set(GenerationOptions, values)
     heads = options.get("attention")
     values["alignment"] |= bool(heads) and values["picture"] is None  # heads are named for something
     if values["alignment"] or values["picture"] is not None:
         options["attention"] = heads or "all"
     values["source"] = named_file(values["source"])
-    task = Task(**values, options=options)
+    task = TranslateTask(**values, options=options)
     _check(task)
     started = time.perf_counter()
     workers, threads = share_cpus(workers, threads, many=not task.texts and not _is_interactive(task))
@@ -123,7 +125,7 @@ def command(
         click.echo(_statistics(summary, loaded - started, time.perf_counter() - loaded), err=True)
 
 
-def _check(task: Task) -> None:
+def _check(task: TranslateTask) -> None:
     from seq2edge.errors import UsageError
 
     if task.texts and task.source is not None:
@@ -138,13 +140,13 @@ def _check(task: Task) -> None:
         check_picture(task.picture)
 
 
-def _run(translator: "Translator", task: Task) -> "Summary":
+def _run(translator: "Translator", task: TranslateTask) -> "Summary":
     if task.target is not None and not task.texts:
         return _translate_file(translator, task)
     return _translate_as_it_comes(translator, task)
 
 
-def _translate_file(translator: "Translator", task: Task) -> "Summary":
+def _translate_file(translator: "Translator", task: TranslateTask) -> "Summary":
     """Lines to a file, safe to interrupt."""
     from seq2edge.cli.progress import status
     from seq2edge.files.file_translation import translate_file
@@ -194,14 +196,14 @@ def _how_to_go_on(target: Path, done: int) -> list[str]:
     return [f"{done:,} lines are done, and the same command with --resume goes on behind them"]
 
 
-def _translate_as_it_comes(translator: "Translator", task: Task) -> "Summary":
+def _translate_as_it_comes(translator: "Translator", task: TranslateTask) -> "Summary":
     """Arguments, or lines as they arrive, to standard output; few texts to a file."""
     from seq2edge.files.formats import FORMATS, columns_of
     from seq2edge.files.lines import written_lines
-    from seq2edge.options import asked
+    from seq2edge.options import resolve_options
     from seq2edge.results import Summary
 
-    columns = replace(columns_of(asked(task.options, translator.manifest)), alignment=task.alignment)
+    columns = replace(columns_of(resolve_options(task.options, translator.manifest)), alignment=task.alignment)
     summary = Summary()
     with written_lines(task.target) as write:
         for results in translator.translate_groups(_groups(task), prefix=task.prefix, **task.options):
@@ -215,13 +217,13 @@ def _translate_as_it_comes(translator: "Translator", task: Task) -> "Summary":
     return summary
 
 
-def _groups(task: Task) -> Iterator[list[str]]:
-    from seq2edge.files.lines import arriving, read_lines
+def _groups(task: TranslateTask) -> Iterator[list[str]]:
+    from seq2edge.files.lines import available_lines, read_lines
 
     if task.texts:
         yield list(task.texts)
     else:
-        yield from arriving(read_lines(task.source, errors=task.errors), LINES_AT_ONCE)
+        yield from available_lines(read_lines(task.source, errors=task.errors), LINES_AT_ONCE)
 
 
 def _draw(picture: Path, text: str, translation: "Translation") -> None:
@@ -261,7 +263,7 @@ def _draws(translator: "Translator", options: dict[str, Any]) -> bool:
     return bool(options.get("do_sample", translator.manifest.generation.do_sample))
 
 
-def _is_interactive(task: Task) -> bool:
+def _is_interactive(task: TranslateTask) -> bool:
     return task.source is None and sys.stdin is not None and sys.stdin.isatty()
 
 

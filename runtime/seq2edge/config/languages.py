@@ -49,7 +49,7 @@ def default_tags(languages: Languages) -> Tags:
     return _tags(languages, languages.source, languages.target)
 
 
-def asked_tags(languages: Languages, source: str, target: str) -> Tags:
+def resolve_tags(languages: Languages, source: str, target: str) -> Tags:
     """The tags of the languages that a call names; empty is the model's own."""
     source = _known(languages, source, "source_lang", languages.source, tagged=languages.source_tag != "none")
     target = _known(languages, target, "target_lang", languages.target, tagged=languages.target_tag != "none")

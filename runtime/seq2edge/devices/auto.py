@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from seq2edge.bundle.bundle import Manifest
 from seq2edge.devices.execution_providers import is_installed
-from seq2edge.devices.registry import AUTO, CPU, DEVICES, Device, Place
+from seq2edge.devices.registry import AUTO, CPU, DEVICES, Device, DeviceConfig
 from seq2edge.errors import BundleError, UsageError
 
 if TYPE_CHECKING:
@@ -20,7 +20,9 @@ MARGIN = 2.0  # times faster than the CPU
 SLOW_TO_START = ("tensorrt",)  # it compiles for every shape, and here shapes change with every step
 
 
-def resolve_device(place: Place, manifest: Manifest, *, ask: "Callable[[Device], Probe] | None" = None) -> Place:
+def resolve_device(
+    place: DeviceConfig, manifest: Manifest, *, ask: "Callable[[Device], Probe] | None" = None
+) -> DeviceConfig:
     """The place to compute; for ``auto``, the fastest device that works and can run the bundle."""
     if place.device != AUTO:
         return place

@@ -18,8 +18,8 @@ import numpy as np
 from seq2edge.config.schema import ClosedError, read_closed
 from seq2edge.devices import topk_graphs
 from seq2edge.devices.cpu import allowed_cpus
-from seq2edge.devices.registry import Device, Place, device_named
-from seq2edge.devices.session import open_session, run_where_they_are
+from seq2edge.devices.registry import Device, DeviceConfig, device_named
+from seq2edge.devices.session import open_session, run_on_device
 from seq2edge.errors import Seq2EdgeError
 
 MODULE = "seq2edge.devices.probe"
@@ -30,7 +30,7 @@ TOLERANCE = 1e-4  # of the largest number: float32 stays far below, bfloat16 and
 
 
 @dataclass(frozen=True, kw_only=True)
-class Found:
+class ProbeOutput:
     """What the trial graph has shown."""
 
     milliseconds: float  # of some products of 64 rows, best of a few rounds
@@ -83,20 +83,20 @@ def ask_child(command: Sequence[str], environment: Mapping[str, str] | None = No
     return found
 
 
-def trial(device: Device) -> Found:
+def trial(device: Device) -> ProbeOutput:
     """Run some matrix products on a device, and compare them with numpy's."""
-    session = open_session(topk_graphs.TRIAL, threads=allowed_cpus(), place=Place(device=device.name))
+    session = open_session(topk_graphs.TRIAL, threads=allowed_cpus(), place=DeviceConfig(device=device.name))
     random = np.random.default_rng(0)
     left = random.standard_normal((ROWS, WIDTH)).astype(np.float32)
     right = (random.standard_normal((WIDTH, WIDTH)) / np.sqrt(WIDTH)).astype(np.float32)
     given, seconds = {topk_graphs.LEFT: left, topk_graphs.RIGHT: right}, list[float]()
     for _ in range(1 + ROUNDS):  # the first warms up
         started = time.perf_counter()
-        found = run_where_they_are(session, given, memory=device.memory, fetched=(topk_graphs.PRODUCT,))
+        found = run_on_device(session, given, memory=device.memory, fetched=(topk_graphs.PRODUCT,))
         seconds.append(time.perf_counter() - started)
     wanted = left.astype(np.float64) @ np.linalg.matrix_power(right.astype(np.float64), topk_graphs.PRODUCTS)
     difference = float(np.abs(found[topk_graphs.PRODUCT] - wanted).max() / np.abs(wanted).max())
-    return Found(milliseconds=1e3 * min(seconds[1:]), difference=difference)
+    return ProbeOutput(milliseconds=1e3 * min(seconds[1:]), difference=difference)
 
 
 def answer(device: Device) -> Probe:

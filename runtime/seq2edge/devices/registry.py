@@ -138,7 +138,7 @@ CPU = DEVICES["cpu"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Place:
+class DeviceConfig:
     """Where to compute, as somebody asked for it."""
 
     device: str = "cpu"
@@ -156,7 +156,7 @@ def device_named(name: str) -> Device:
     return DEVICES[name]
 
 
-def provider_options(place: Place, threads: int) -> dict[str, str]:
+def provider_options(place: DeviceConfig, threads: int) -> dict[str, str]:
     """What the provider is told; what only works with fixed shapes would give wrong results, so it is refused."""
     for name in place.kind.fixed_shapes:
         if place.options.get(name, "0").lower() not in ("0", "false"):

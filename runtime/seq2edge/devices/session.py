@@ -14,13 +14,13 @@ from numpy.typing import NDArray
 from seq2edge.bundle import tensor_names
 from seq2edge.devices.execution_providers import add_provider, load_onnxruntime, why_not
 from seq2edge.devices.memory import arena, give_back_pages
-from seq2edge.devices.registry import CPU, HOST, Device, Place, provider_options
+from seq2edge.devices.registry import CPU, HOST, Device, DeviceConfig, provider_options
 from seq2edge.errors import BundleError, Seq2EdgeError, UsageError
 
 if TYPE_CHECKING:
     from onnxruntime import InferenceSession, IOBinding, SessionOptions
 
-HERE = Place()
+CPU_CONFIG = DeviceConfig()
 # Operators that count sizes, places and token ids in our graphs: onnxruntime computes these on the CPU on purpose,
 # wherever the rest is. With numbers of the model in them they would be on the device, which has all of them.
 COUNTING = {
@@ -46,7 +46,7 @@ def run_bound(session: "InferenceSession", binding: "IOBinding") -> None:
         raise BundleError(f"onnxruntime could not run the graph ({_first_line(error)})") from None
 
 
-def open_session(path: Path, *, threads: int, place: Place = HERE) -> "InferenceSession":
+def open_session(path: Path, *, threads: int, place: DeviceConfig = CPU_CONFIG) -> "InferenceSession":
     """Load a graph for a device; that another one would run it is an error."""
     runtime, device = load_onnxruntime(), place.kind
     options = _options(threads)
@@ -84,7 +84,7 @@ def slow_fusions(device: Device = CPU) -> list[str]:
     return ["SkipLayerNormFusion"] if device is CPU else []
 
 
-def elsewhere(session: "InferenceSession", place: Place) -> dict[str, Counter[str]] | None:
+def nodes_on_other_providers(session: "InferenceSession", place: DeviceConfig) -> dict[str, Counter[str]] | None:
     """The nodes that other providers than the device's run, by provider and operator; None where nobody can tell."""
     if place.kind is CPU:  # there is no other
         return {}
@@ -97,19 +97,19 @@ def elsewhere(session: "InferenceSession", place: Place) -> dict[str, Counter[st
     return found
 
 
-def computing(operators: Counter[str]) -> Counter[str]:
+def compute_nodes(operators: Counter[str]) -> Counter[str]:
     """Those operators that compute numbers of the model, not sizes and places."""
     return Counter({name: count for name, count in operators.items() if name not in COUNTING})
 
 
-def _check_strict(session: "InferenceSession", path: Path, place: Place) -> None:
-    found = elsewhere(session, place)
+def _check_strict(session: "InferenceSession", path: Path, place: DeviceConfig) -> None:
+    found = nodes_on_other_providers(session, place)
     if found is None:
         raise UsageError(
             "this onnxruntime cannot tell where nodes run: take release 1.24 or newer, or no strict device"
         )
     for provider, operators in found.items():
-        numbers = computing(operators)
+        numbers = compute_nodes(operators)
         if numbers:
             named = ", ".join(f"{name} {count}" for name, count in numbers.most_common())
             raise UsageError(
@@ -136,7 +136,7 @@ Array = NDArray[Any]
 Tensor = Any  # an array, or where the device's memory is not numpy's, an OrtValue there
 
 
-def run_where_they_are(
+def run_on_device(
     session: "InferenceSession", inputs: Mapping[str, Tensor], *, memory: str, fetched: Collection[str] = ()
 ) -> dict[str, Tensor]:
     """All outputs by name: those that are ``fetched`` as arrays, all others in the memory of the device.

@@ -16,7 +16,7 @@ MOST_IDLE = 4
 SMALLEST = 2**20  # bytes; for less it is not worth the trouble
 
 
-class Blocks:
+class ArrayPool:
     """Blocks that may be asked for from many threads; one is given out again when nothing refers to it any more."""
 
     def __init__(self) -> None:

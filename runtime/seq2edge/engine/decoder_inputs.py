@@ -23,13 +23,13 @@ TYPES = {
 }
 
 
-def first_call(
+def first_decoder_inputs(
     decoder: "InferenceSession", targets: Ids, read: dict[str, NDArray[Any]]
 ) -> dict[str, NDArray[Any]]:  # (B, T)
     """Targets from their start, one row a sentence, in either form of the graph, behind what the encoder has read."""
     rows = np.arange(len(targets))[:, None]  # (B, 1)
     feed: dict[str, NDArray[Any]] = {tensor_names.TARGET: targets[:, None], **empty_past(decoder, rows=len(targets))}
-    if not is_buffered(decoder):
+    if not has_inplace_cache(decoder):
         return {**feed, **read, tensor_names.ROWS: rows}
     length = targets.shape[1]
     cross = {name: states for name, states in read.items() if tensor_names.is_cross(name)}
@@ -50,7 +50,7 @@ def bias_of(mask: NDArray[np.bool_], queries: int) -> Scores:  # (B, S) -> (B, 1
     return np.repeat(bias[:, None, None], queries, axis=2)
 
 
-def is_buffered(decoder: "InferenceSession") -> bool:
+def has_inplace_cache(decoder: "InferenceSession") -> bool:
     """Whether the cache is in buffers that the graph fills in place; else every call gives a longer one."""
     return tensor_names.LAST in {entry.name for entry in decoder.get_inputs()}
 
@@ -68,14 +68,14 @@ def _empty(past: "NodeArg", *, rows: int) -> Scores:
 
 
 @dataclass(frozen=True, eq=False)
-class Words:
+class RestrictedVocabulary:
     """Words of a batch of B sentences: U ids, what their logits are computed with, and who may say them."""
 
     ids: Ids  # (U,), in order
     matrix: Mapping[str, NDArray[Any]]  # by input
     bias: Scores  # (B, U): what is added to their logits, minus infinity where a sentence may not say a word
 
-    def only(self, kept: Ids) -> "Words":
+    def only(self, kept: Ids) -> "RestrictedVocabulary":
         """Some of the sentences."""
         return replace(self, bias=self.bias[kept])
 

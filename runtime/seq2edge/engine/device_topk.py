@@ -10,20 +10,20 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from seq2edge.devices import topk_graphs
-from seq2edge.devices.registry import Place
-from seq2edge.devices.session import HERE, Array, Tensor, open_session, run_where_they_are
+from seq2edge.devices.registry import DeviceConfig
+from seq2edge.devices.session import CPU_CONFIG, Array, Tensor, open_session, run_on_device
 from seq2edge.search import Ids, Scores
 
 if TYPE_CHECKING:
     from onnxruntime import InferenceSession
 
 
-class Chooser:
+class DeviceTopK:
     """The small graphs on a device."""
 
-    def __init__(self, place: Place, *, threads: int, kinds: set[str]) -> None:
+    def __init__(self, place: DeviceConfig, *, threads: int, kinds: set[str]) -> None:
         self.memory = place.kind.memory
-        own = HERE if place.kind.is_host else place
+        own = CPU_CONFIG if place.kind.is_host else place
 
         def opened(file: Path) -> "InferenceSession":
             return open_session(file, threads=threads, place=own)
@@ -37,16 +37,16 @@ class Chooser:
         if count > 1:
             graph, given = self.best, {**given, topk_graphs.COUNT: np.array([count], np.int64)}
         wanted = (topk_graphs.TOKENS, topk_graphs.SCORES)
-        found = run_where_they_are(graph, given, memory=self.memory, fetched=wanted)
+        found = run_on_device(graph, given, memory=self.memory, fetched=wanted)
         return found[topk_graphs.TOKENS], found[topk_graphs.SCORES]
 
     def select(self, states: Tensor, rows: Ids, kind: str) -> Tensor:
         """Some rows of a tensor of a kind of numbers; an array is brought to the device on the way."""
         given = {topk_graphs.STATES: states, topk_graphs.ROWS: rows}
-        return run_where_they_are(self.selecting[kind], given, memory=self.memory)[topk_graphs.SELECTED]
+        return run_on_device(self.selecting[kind], given, memory=self.memory)[topk_graphs.SELECTED]
 
     def fetch(self, states: Tensor, rows: Ids, kind: str) -> Array:
         """The same brought back as an array."""
         given, wanted = {topk_graphs.STATES: states, topk_graphs.ROWS: rows}, (topk_graphs.SELECTED,)
-        found: Array = run_where_they_are(self.selecting[kind], given, memory=self.memory, fetched=wanted)[wanted[0]]
+        found: Array = run_on_device(self.selecting[kind], given, memory=self.memory, fetched=wanted)[wanted[0]]
         return found

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from seq2edge.bundle import tensor_names
 from seq2edge.devices.session import run
-from seq2edge.engine.array_pool import Blocks
+from seq2edge.engine.array_pool import ArrayPool
 from seq2edge.errors import BundleError
 from seq2edge.search import Ids, Scores
 
@@ -29,8 +29,8 @@ def encode(encoder: "InferenceSession", sources: list[list[int]], *, pad: int) -
     return {tensor_names.SOURCE_MASK: mask, **dict(zip(cross, states, strict=True))}
 
 
-def encode_together(
-    encoder: "InferenceSession", sources: list[list[int]], *, pad: int, blocks: Blocks
+def encode_batch(
+    encoder: "InferenceSession", sources: list[list[int]], *, pad: int, blocks: ArrayPool
 ) -> tuple[NDArray[np.bool_], Scores]:
     """The mask (B, S), and the cross states of all layers in one array (N, B, H, S, d), in the encoder's order."""
     lengths = np.array([len(source) for source in sources])

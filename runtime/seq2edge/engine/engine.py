@@ -6,16 +6,16 @@ from functools import partial
 
 from seq2edge.bundle import tensor_names
 from seq2edge.bundle.bundle import Bundle
-from seq2edge.devices.registry import Place
-from seq2edge.devices.session import HERE, computing, elsewhere, open_session
+from seq2edge.devices.registry import DeviceConfig
+from seq2edge.devices.session import CPU_CONFIG, compute_nodes, nodes_on_other_providers, open_session
 from seq2edge.devices.topk_graphs import TRIAL
-from seq2edge.engine.array_pool import Blocks
-from seq2edge.engine.decoder_inputs import Words, is_buffered
-from seq2edge.engine.device_topk import Chooser
-from seq2edge.engine.encoder import encode_together
-from seq2edge.engine.kv_append import GrowingStep, source_kinds
-from seq2edge.engine.kv_inplace import BufferedStep
-from seq2edge.engine.shortlist import ShortStep, open_words
+from seq2edge.engine.array_pool import ArrayPool
+from seq2edge.engine.decoder_inputs import RestrictedVocabulary, has_inplace_cache
+from seq2edge.engine.device_topk import DeviceTopK
+from seq2edge.engine.encoder import encode_batch
+from seq2edge.engine.kv_append import AppendCacheState, source_kinds
+from seq2edge.engine.kv_inplace import InplaceCacheState
+from seq2edge.engine.shortlist import ShortlistState, open_shortlist
 from seq2edge.errors import BundleError
 
 ROWS_AT_ONCE = 64
@@ -25,20 +25,22 @@ LOGITS_AT_ONCE = 2**20  # 4 MB: more rows of a large vocabulary leave the caches
 class OnnxEngine:
     """Encoder and decoder of one bundle, ready to run; with ``shortlist``, the words are those of its shortlist."""
 
-    def __init__(self, bundle: Bundle, *, threads: int, place: Place = HERE, shortlist: bool = False) -> None:
+    def __init__(
+        self, bundle: Bundle, *, threads: int, place: DeviceConfig = CPU_CONFIG, shortlist: bool = False
+    ) -> None:
         _check_fit(bundle, place)
         self.pad = bundle.manifest.tokens.pad
         self.threads, self.place = threads, place
-        self.choice = open_words(bundle, threads=threads, place=place) if shortlist else None
-        self.blocks = Blocks()
+        self.choice = open_shortlist(bundle, threads=threads, place=place) if shortlist else None
+        self.blocks = ArrayPool()
         decoder = tensor_names.SHORT_DECODER if shortlist else tensor_names.DECODER
         # The decoder first: loading it takes the most memory for a moment.
         self.decoder = open_session(bundle.folder / decoder, threads=threads, place=place)
         self.encoder = open_session(bundle.folder / tensor_names.ENCODER, threads=threads, place=place)
-        self.buffered = is_buffered(self.decoder)
+        self.buffered = has_inplace_cache(self.decoder)
         if not self.buffered:
             kinds = set(source_kinds(self.decoder).values())
-            self.chooser = Chooser(place, threads=threads, kinds=kinds)
+            self.chooser = DeviceTopK(place, threads=threads, kinds=kinds)
 
     @property
     def cross_axes(self) -> dict[str, list[str | int]]:
@@ -51,24 +53,26 @@ class OnnxEngine:
         size = next(one.shape[-1] for one in self.decoder.get_outputs() if one.name == tensor_names.LOGITS)
         return max(ROWS_AT_ONCE, LOGITS_AT_ONCE // size) if isinstance(size, int) else ROWS_AT_ONCE
 
-    def start(self, sources: list[list[int]]) -> BufferedStep | GrowingStep | ShortStep:
+    def start(self, sources: list[list[int]]) -> InplaceCacheState | AppendCacheState | ShortlistState:
         """Encode some sentences and give the step that decodes them."""
         open_step = self._encoded(sources)
-        return open_step(None) if self.choice is None else ShortStep(self.choice, sources, open_step)
+        return open_step(None) if self.choice is None else ShortlistState(self.choice, sources, open_step)
 
-    def _encoded(self, sources: list[list[int]]) -> Callable[[Words | None], BufferedStep | GrowingStep]:
+    def _encoded(
+        self, sources: list[list[int]]
+    ) -> Callable[[RestrictedVocabulary | None], InplaceCacheState | AppendCacheState]:
         """What opens a step for sentences that are encoded."""
         if self.buffered:
-            mask, cross = encode_together(self.encoder, sources, pad=self.pad, blocks=self.blocks)
-            return partial(BufferedStep, self.decoder, mask, cross, self.blocks)
-        return GrowingStep(self.encoder, self.decoder, self.chooser, sources, pad=self.pad).with_words
+            mask, cross = encode_batch(self.encoder, sources, pad=self.pad, blocks=self.blocks)
+            return partial(InplaceCacheState, self.decoder, mask, cross, self.blocks)
+        return AppendCacheState(self.encoder, self.decoder, self.chooser, sources, pad=self.pad).with_words
 
     @property
     def notes(self) -> list[str]:
         """What somebody who asked for a device should know: the nodes that other providers run."""
         found: dict[str, Counter[str]] = {}
         for session in (self.encoder, self.decoder):
-            parts = elsewhere(session, self.place)
+            parts = nodes_on_other_providers(session, self.place)
             if parts is None:
                 return [f"this onnxruntime does not tell which nodes run elsewhere than on {self.place.device}"]
             for provider, operators in parts.items():
@@ -76,7 +80,7 @@ class OnnxEngine:
         return [_note(provider, operators, self.place) for provider, operators in found.items()]
 
 
-def _check_fit(bundle: Bundle, place: Place) -> None:
+def _check_fit(bundle: Bundle, place: DeviceConfig) -> None:
     """Refuse a bundle that the device cannot run; a device that cannot be used at all is the first thing to know."""
     try:
         place.kind.check(bundle.manifest)
@@ -85,8 +89,8 @@ def _check_fit(bundle: Bundle, place: Place) -> None:
         raise
 
 
-def _note(provider: str, operators: Counter[str], place: Place) -> str:
-    numbers = computing(operators)
+def _note(provider: str, operators: Counter[str], place: DeviceConfig) -> str:
+    numbers = compute_nodes(operators)
     if not numbers:
         return f"{operators.total()} nodes that count sizes and places run on {provider}, all others on {place.device}"
     named = ", ".join(f"{name} {count}" for name, count in numbers.most_common())

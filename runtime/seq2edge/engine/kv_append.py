@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from seq2edge.bundle import tensor_names
-from seq2edge.devices.session import Tensor, run_where_they_are
-from seq2edge.engine.decoder_inputs import Words, empty_past
-from seq2edge.engine.device_topk import Chooser
+from seq2edge.devices.session import Tensor, run_on_device
+from seq2edge.engine.decoder_inputs import RestrictedVocabulary, empty_past
+from seq2edge.engine.device_topk import DeviceTopK
 from seq2edge.engine.encoder import pad_sources
 from seq2edge.search import Ids, Scores
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from onnxruntime import InferenceSession
 
 
-class GrowingStep:
+class AppendCacheState:
     """Decode one step; keeps the cache, and drops the sentences that the search has dropped.
 
     The graph selects the rows of the cache that go on, and says itself what the cache looks like: its inputs that begin
@@ -31,27 +31,25 @@ class GrowingStep:
         self,
         encoder: "InferenceSession",
         decoder: "InferenceSession",
-        chooser: Chooser,
+        chooser: DeviceTopK,
         sources: list[list[int]],
         *,
         pad: int,
     ) -> None:
         self.decoder, self.chooser, self.memory = decoder, chooser, chooser.memory
         self.kinds = source_kinds(decoder)
-        self.words: Words | None = None
+        self.words: RestrictedVocabulary | None = None
         self.sentences, self.rows_per_sentence = len(sources), 1
         self.source = self._encoded(encoder, sources, pad)  # by input: mask and cross states, one row a sentence
         self.past: dict[str, Tensor] = {**empty_past(decoder, rows=len(sources))}
 
     def _encoded(self, encoder: "InferenceSession", sources: list[list[int]], pad: int) -> dict[str, Tensor]:
         ids, mask = pad_sources(sources, pad)
-        cross = run_where_they_are(
-            encoder, {tensor_names.SOURCE: ids, tensor_names.SOURCE_MASK: mask}, memory=self.memory
-        )
+        cross = run_on_device(encoder, {tensor_names.SOURCE: ids, tensor_names.SOURCE_MASK: mask}, memory=self.memory)
         there = self.chooser.select(mask, np.arange(len(sources)), self.kinds[tensor_names.SOURCE_MASK])
         return {**cross, tensor_names.SOURCE_MASK: there}
 
-    def with_words(self, words: Words | None) -> "GrowingStep":
+    def with_words(self, words: RestrictedVocabulary | None) -> "AppendCacheState":
         """The same among some words, which the graph is then given."""
         self.words = words
         return self
@@ -79,7 +77,7 @@ class GrowingStep:
         self._keep_sentences(rows[:, 0] // self.rows_per_sentence)
         words = {} if self.words is None else self.words.inputs(self.words.bias[:, None])  # (B, 1, U)
         given = {tensor_names.TARGET: tokens, tensor_names.ROWS: rows, **self.source, **self.past, **words}
-        found = run_where_they_are(self.decoder, given, memory=self.memory, fetched=fetched)
+        found = run_on_device(self.decoder, given, memory=self.memory, fetched=fetched)
         self.past = {name: found[tensor_names.present_of(name)] for name in self.past}
         self.rows_per_sentence = rows.shape[1]
         return found[tensor_names.LOGITS]

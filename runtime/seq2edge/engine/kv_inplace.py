@@ -21,8 +21,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from seq2edge.bundle import tensor_names
-from seq2edge.engine.array_pool import Blocks
-from seq2edge.engine.decoder_inputs import Words, bias_of
+from seq2edge.engine.array_pool import ArrayPool
+from seq2edge.engine.decoder_inputs import RestrictedVocabulary, bias_of
 from seq2edge.engine.io_binding import BoundRun
 from seq2edge.search import Ids, Scores
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from onnxruntime import InferenceSession
 
 
-class Copy(NamedTuple):
+class RowCopy(NamedTuple):
     """Tokens from ``start`` on that a row of the cache is to have from another; what comes before is alike."""
 
     source: int
@@ -38,7 +38,7 @@ class Copy(NamedTuple):
     start: int
 
 
-class Slot:
+class CacheSlot:
     """The rows of one sentence, as many as it has beams, all alike when it begins."""
 
     def __init__(self, number: int, *, size: int, length: int) -> None:
@@ -52,7 +52,7 @@ class Slot:
         first = self.number * len(self.rows)
         return [first + row for row in self.rows]
 
-    def follow(self, parents: Sequence[int], length: int) -> list[Copy]:
+    def follow(self, parents: Sequence[int], length: int) -> list[RowCopy]:
         """Let each beam go on from one of the beams before, which have so many tokens.
 
         The first that goes on from a beam has its row, the others have copies in rows from which none goes on.
@@ -67,7 +67,7 @@ class Slot:
             if row in self.rows:
                 source, row = row, max(free, key=self.alike[row].__getitem__)
                 free.remove(row)
-                copies.append(Copy(first + source, first + row, self.alike[source][row]))
+                copies.append(RowCopy(first + source, first + row, self.alike[source][row]))
                 self._make_alike(source, row, length)
             self.rows.append(row)
         return copies
@@ -81,7 +81,7 @@ class Slot:
 ROOM = 32  # tokens that a new cache has room for; when it is full, it gets twice as much
 
 
-class BufferedStep:
+class InplaceCacheState:
     """Decode one step; keeps the cache, and drops the sentences that the search has dropped.
 
     The logits that a call gives are overwritten by the next one.
@@ -92,12 +92,12 @@ class BufferedStep:
         decoder: "InferenceSession",
         mask: NDArray[np.bool_],
         cross: Scores,
-        blocks: Blocks | None = None,
-        words: Words | None = None,
+        blocks: ArrayPool | None = None,
+        words: RestrictedVocabulary | None = None,
     ) -> None:
         inputs = [entry.name for entry in decoder.get_inputs()]
         self.decoder = decoder
-        self.blocks = blocks or Blocks()
+        self.blocks = blocks or ArrayPool()
         self.words = words
         self.mask = mask  # (B, S)
         self.cross = cross  # (N, B, H, S, d)
@@ -106,7 +106,7 @@ class BufferedStep:
         states, batch, heads, _, width = cross.shape
         self.cache = np.empty((states, batch, heads, 0, width), np.float32)  # (N, R, H, L, d)
         self.length = 0
-        self.slots = [Slot(number, size=1, length=0) for number in range(batch)]  # (B,)
+        self.slots = [CacheSlot(number, size=1, length=0) for number in range(batch)]  # (B,)
         self.shape = (batch, 1)  # B and K of the last call
         self.same_rows = np.arange(
             batch, dtype=np.int64
@@ -169,7 +169,7 @@ class BufferedStep:
         self.mask, self.cross = self.mask[:count], self.cross[:, :count]
         self.cache, self.bound = self.cache[:, : count * len(self.slots[0].rows)], None
 
-    def _move(self, slot: Slot, number: int) -> None:
+    def _move(self, slot: CacheSlot, number: int) -> None:
         """Take all that a sentence has to another slot."""
         size, length = len(slot.rows), self.length
         self.mask[number] = self.mask[slot.number]
@@ -194,7 +194,7 @@ class BufferedStep:
         slots = cache.reshape(states, batch, count, heads, room, width)
         slots[:, :, :, :, : self.length] = self.cache[:, :, None, :, : self.length]
         self.cache, self.bound = cache, None
-        self.slots = [Slot(slot.number, size=count, length=self.length) for slot in self.slots]
+        self.slots = [CacheSlot(slot.number, size=count, length=self.length) for slot in self.slots]
 
     @property
     def _places(self) -> list[int]:  # (R,)

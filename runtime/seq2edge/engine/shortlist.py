@@ -20,11 +20,11 @@ from numpy.typing import NDArray
 
 from seq2edge.bundle import tensor_names
 from seq2edge.bundle.bundle import Bundle
-from seq2edge.devices.registry import Place
+from seq2edge.devices.registry import DeviceConfig
 from seq2edge.devices.session import open_session, run
-from seq2edge.engine.decoder_inputs import Words
-from seq2edge.engine.kv_append import GrowingStep
-from seq2edge.engine.kv_inplace import BufferedStep
+from seq2edge.engine.decoder_inputs import RestrictedVocabulary
+from seq2edge.engine.kv_append import AppendCacheState
+from seq2edge.engine.kv_inplace import InplaceCacheState
 from seq2edge.errors import BundleError
 from seq2edge.search.interface import Flags, Ids, Scores
 
@@ -113,17 +113,17 @@ def _word_type(vocabulary: int) -> str:
     return "<u2" if vocabulary <= 2**16 else "<u4"
 
 
-OpenStep = Callable[[Words], BufferedStep | GrowingStep]
+OpenStep = Callable[[RestrictedVocabulary], InplaceCacheState | AppendCacheState]
 NOBODY: Ids = np.empty(0, np.int64)
 
 
-class WordChoice:
+class ShortlistVocabulary:
     """The shortlist of a bundle, and what gathers words for its decoder."""
 
     def __init__(self, table: Shortlist, gatherer: "InferenceSession") -> None:
         self.table, self.gatherer = table, gatherer
 
-    def words(self, allowed: Flags, known: Ids) -> Words:  # (B, V)
+    def words(self, allowed: Flags, known: Ids) -> RestrictedVocabulary:  # (B, V)
         """All words that some sentence may say, and such as are only read."""
         some: Flags = np.logical_or.reduce(allowed, axis=0)  # (V,)
         some[known] = True
@@ -131,10 +131,10 @@ class WordChoice:
         outputs = [output.name for output in self.gatherer.get_outputs()]
         gathered = dict(zip(outputs, run(self.gatherer, {tensor_names.WORDS: ids}), strict=True))
         bias = gathered.pop(tensor_names.WORD_BIAS, np.float32(0))
-        return Words(ids, gathered, np.where(allowed[:, ids], bias, np.float32(-np.inf)))
+        return RestrictedVocabulary(ids, gathered, np.where(allowed[:, ids], bias, np.float32(-np.inf)))
 
 
-def open_words(bundle: Bundle, *, threads: int, place: Place) -> WordChoice:
+def open_shortlist(bundle: Bundle, *, threads: int, place: DeviceConfig) -> ShortlistVocabulary:
     """The shortlist of a bundle, which must be one for its vocabulary."""
     table, shape = read_shortlist(bundle.folder / tensor_names.SHORTLIST), bundle.manifest.architecture
     if shape is None or table.vocabulary != shape.target_vocabulary:
@@ -142,15 +142,17 @@ def open_words(bundle: Bundle, *, threads: int, place: Place) -> WordChoice:
             f"{bundle.folder / tensor_names.SHORTLIST} is for {table.vocabulary} words, which is not what the model "
             "has; make the bundle again with  seq2edge shortlist"
         )
-    return WordChoice(table, open_session(bundle.folder / tensor_names.WORDS_GRAPH, threads=threads, place=place))
+    return ShortlistVocabulary(
+        table, open_session(bundle.folder / tensor_names.WORDS_GRAPH, threads=threads, place=place)
+    )
 
 
-class ShortStep:
+class ShortlistState:
     """Decode one step among some words; what other words there are has to be said before the first."""
 
-    def __init__(self, choice: WordChoice, sources: list[list[int]], open_step: OpenStep) -> None:
+    def __init__(self, choice: ShortlistVocabulary, sources: list[list[int]], open_step: OpenStep) -> None:
         self.choice, self.sources, self.open_step = choice, sources, open_step
-        self._opened: tuple[Ids, BufferedStep | GrowingStep] | None = None
+        self._opened: tuple[Ids, InplaceCacheState | AppendCacheState] | None = None
 
     @property
     def vocabulary(self) -> int:
@@ -161,7 +163,7 @@ class ShortStep:
         """What the encoder has handed over."""
         return self.among(NOBODY, NOBODY)[1].cross_states
 
-    def among(self, allowed: Ids, known: Ids) -> tuple[Ids, BufferedStep | GrowingStep]:
+    def among(self, allowed: Ids, known: Ids) -> tuple[Ids, InplaceCacheState | AppendCacheState]:
         """The words of this batch (U,), and the step that gives their scores; the first call decides them."""
         if self._opened is None:
             flags = self.choice.table.allowed(self.sources)  # (B, V)

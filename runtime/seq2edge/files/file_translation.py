@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from seq2edge.bundle.bundle import Manifest
 from seq2edge.errors import DataError, UsageError
-from seq2edge.files.formats import FORMATS, Columns, Format, columns_of
-from seq2edge.files.lines import Errors, arriving, check_apart, read_lines
-from seq2edge.files.resumable import Output, resumable_output
-from seq2edge.options import Asked, asked
+from seq2edge.files.formats import FORMATS, Format, OutputColumns, columns_of
+from seq2edge.files.lines import Errors, available_lines, check_apart, read_lines
+from seq2edge.files.resumable import ResumableOutput, resumable_output
+from seq2edge.options import CallOptions, resolve_options
 from seq2edge.results import Summary, Translation
 from seq2edge.search import Hook
 
@@ -45,7 +45,11 @@ class Lines:
 
     def groups(self) -> Iterator[list[str]]:
         """As many as there are, up to a limit: what came through a pipe is translated although more may come."""
-        come = in_groups(self.lines, LINES_AT_ONCE) if self.source is not None else arriving(self.lines, LINES_AT_ONCE)
+        come = (
+            in_groups(self.lines, LINES_AT_ONCE)
+            if self.source is not None
+            else available_lines(self.lines, LINES_AT_ONCE)
+        )
         for group in come:
             for line in group:
                 self._add(line)
@@ -72,7 +76,7 @@ def translate_file(
     _check("format", format, get_args(Format))
     _check("errors", errors, get_args(Errors))
     check_apart(source, target)
-    wanted = asked(options, translator.manifest)
+    wanted = resolve_options(options, translator.manifest)
     more = {"format": format, "errors": errors, "prefix": prefix, "shortlist": str(translator.shortlist)}
     job = _job(translator.manifest, wanted, source, more)
     lines, summary = Lines(source, errors), Summary()
@@ -110,7 +114,9 @@ def _take(stream: Iterator[str], size: int) -> tuple[list[str], Exception | None
     return group, None
 
 
-def _write(output: Output, number: int, results: list[Translation], format: Format, columns: Columns) -> None:
+def _write(
+    output: ResumableOutput, number: int, results: list[Translation], format: Format, columns: OutputColumns
+) -> None:
     for place, result in enumerate(results, start=number):
         output.write(FORMATS[format](place, result, columns) + "\n")
 
@@ -120,7 +126,7 @@ def _check(name: str, value: str, allowed: tuple[str, ...]) -> None:
         raise UsageError(f"{name} is {value!r}, but must be one of {', '.join(allowed)}")
 
 
-def _job(manifest: Manifest, wanted: Asked, source: Path | None, more: dict[str, str]) -> dict[str, str]:
+def _job(manifest: Manifest, wanted: CallOptions, source: Path | None, more: dict[str, str]) -> dict[str, str]:
     """What has to be the same when an interrupted run goes on, by the names that a user knows."""
     settings = asdict(wanted.generation) | asdict(wanted.text) | more
     return {

@@ -16,32 +16,32 @@ from typing import TYPE_CHECKING, Literal
 from seq2edge.results import Translation
 
 if TYPE_CHECKING:
-    from seq2edge.options import Asked
+    from seq2edge.options import CallOptions
 
 Format = Literal["text", "tsv", "jsonl"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Columns:
+class OutputColumns:
     """What was asked for beside the text."""
 
     translations: int = 1  # of each text
     alignment: bool = False
 
 
-Formatter = Callable[[int, Translation, Columns], str]  # number of the text, counted from 0
+Formatter = Callable[[int, Translation, OutputColumns], str]  # number of the text, counted from 0
 
 
-def columns_of(wanted: "Asked") -> Columns:
-    return Columns(translations=wanted.generation.num_return_sequences, alignment=bool(wanted.text.attention))
+def columns_of(wanted: "CallOptions") -> OutputColumns:
+    return OutputColumns(translations=wanted.generation.num_return_sequences, alignment=bool(wanted.text.attention))
 
 
-def as_text(number: int, translation: Translation, columns: Columns) -> str:
+def as_text(number: int, translation: Translation, columns: OutputColumns) -> str:
     ranked = (translation, *translation.alternatives)
     return "\n".join(" ||| ".join(_cells(number, one, columns)) for one in ranked)
 
 
-def as_tsv(number: int, translation: Translation, columns: Columns) -> str:
+def as_tsv(number: int, translation: Translation, columns: OutputColumns) -> str:
     cells = [_one_line(translation.text), f"{translation.score:.4f}", "; ".join(translation.notes)]
     if columns.alignment:
         cells.append(_moses(translation))
@@ -51,7 +51,7 @@ def as_tsv(number: int, translation: Translation, columns: Columns) -> str:
     return "\t".join(cells + ["", ""] * missing)
 
 
-def as_jsonl(number: int, translation: Translation, columns: Columns) -> str:
+def as_jsonl(number: int, translation: Translation, columns: OutputColumns) -> str:
     content = translation.as_dict()
     if columns.alignment:
         content = {**content, "source_pieces": (), "target_pieces": (), "alignment": "", **content}
@@ -63,7 +63,7 @@ def as_jsonl(number: int, translation: Translation, columns: Columns) -> str:
 FORMATS: dict[Format, Formatter] = {"text": as_text, "tsv": as_tsv, "jsonl": as_jsonl}
 
 
-def _cells(number: int, translation: Translation, columns: Columns) -> Iterator[str]:
+def _cells(number: int, translation: Translation, columns: OutputColumns) -> Iterator[str]:
     if columns.translations > 1:
         yield str(number)
     yield _one_line(translation.text)

@@ -119,7 +119,7 @@ class _End:
     error: BaseException | None  # what ended the lines, if not their end
 
 
-def arriving(lines: Iterator[str], most: int) -> Generator[list[str], None, None]:
+def available_lines(lines: Iterator[str], most: int) -> Generator[list[str], None, None]:
     """Wait for a line and give it together with those that have arrived since, ``most`` at a time.
 
     A thread reads ahead, by at most ``most`` lines. What it raises is raised here, after the lines before it. It may

@@ -86,7 +86,7 @@ class Record:
     bytes: int
 
 
-class Output:
+class ResumableOutput:
     """Where the results go; ``done`` inputs, with this digest, need not be done again."""
 
     def __init__(self, path: Path, file: BinaryIO, *, done: int = 0, digest: str = "") -> None:
@@ -102,7 +102,7 @@ class Output:
             self.file.flush()
 
 
-class _Journaled(Output):
+class _Journaled(ResumableOutput):
     """The same, with a journal of the commits."""
 
     def __init__(self, path: Path, file: BinaryIO, journal: BinaryIO, start: Record | None) -> None:
@@ -119,7 +119,7 @@ class _Journaled(Output):
 
 
 @contextmanager
-def resumable_output(path: Path, job: Job, *, resume: bool) -> Iterator[Output]:
+def resumable_output(path: Path, job: Job, *, resume: bool) -> Iterator[ResumableOutput]:
     """Give an output that appears as ``path`` when all went well; what is committed before survives any end.
 
     With ``resume`` it goes on where the last run of the same job has stopped, or begins if there was none. A device or
@@ -145,11 +145,11 @@ def _part(path: Path) -> Path:
 
 
 @contextmanager
-def _device(path: Path) -> Iterator[Output]:
+def _device(path: Path) -> Iterator[ResumableOutput]:
     with _told(path):
         file = path.open("wb")
     try:
-        yield Output(path, file)
+        yield ResumableOutput(path, file)
         with _told(path):
             file.close()
     finally:
@@ -157,7 +157,7 @@ def _device(path: Path) -> Iterator[Output]:
 
 
 @contextmanager
-def _file(path: Path, job: Job, resume: bool) -> Iterator[Output]:
+def _file(path: Path, job: Job, resume: bool) -> Iterator[ResumableOutput]:
     part = _part(path)
     notes = path.with_name(f".{path.name}.part.journal")
     with _journal(path, notes) as journal:

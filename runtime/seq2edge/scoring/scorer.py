@@ -17,17 +17,17 @@ import numpy as np
 from seq2edge.bundle import tensor_names
 from seq2edge.bundle.bundle import Bundle
 from seq2edge.devices.session import open_session, run
-from seq2edge.engine.decoder_inputs import first_call
+from seq2edge.engine.decoder_inputs import first_decoder_inputs
 from seq2edge.engine.encoder import encode
 from seq2edge.engine.engine import OnnxEngine
 from seq2edge.errors import BundleError
-from seq2edge.options import Asked
+from seq2edge.options import CallOptions
 from seq2edge.results import Translation
 from seq2edge.scoring.attention import Attention, Weights, attention, average
 from seq2edge.search import Ids, Scores
 from seq2edge.search.batch_decode import Engine, Workers, group
 from seq2edge.search.log_softmax import chosen_log_probabilities
-from seq2edge.text.segments import Part
+from seq2edge.text.segments import Segment
 from seq2edge.text.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ class Scorer:
         """Of the logits (B, 1, T, V) and the cross-attention (B, L, H, T, S) of all positions, what is wanted."""
         inputs = shifted(targets, start=start, pad=self.pad)  # (B, T)
         read = encode(self.encoder, [list(source) for source in sources], pad=self.pad)
-        return run(self.scorer, first_call(self.scorer, inputs, read), wanted)
+        return run(self.scorer, first_decoder_inputs(self.scorer, inputs, read), wanted)
 
 
 def _chosen(logits: Scores, target: Sequence[int]) -> Scores:  # (1, T, V) -> (T,)
@@ -155,7 +155,7 @@ Pair = tuple[Sequence[int], Sequence[int]]  # source ids, and target ids with th
 T = TypeVar("T")
 
 
-class TargetReader:
+class TargetScorer:
     """The scorer graph of a bundle; where it has none, its decoder step by step, which cannot tell where it looked."""
 
     def __init__(self, bundle: Bundle, engine: OnnxEngine, *, vocabulary: int) -> None:
@@ -170,9 +170,9 @@ class TargetReader:
 
     def with_attention(
         self,
-        parts: list[Part],
+        parts: list[Segment],
         ranked: list[list[Translation]],
-        wanted: Asked,
+        wanted: CallOptions,
         tokenizer: Tokenizer,
         workers: Workers,
     ) -> list[list[Translation]]:
@@ -220,7 +220,7 @@ class TargetReader:
         return [by_place[place] for place in range(len(pairs))]
 
 
-def _attention(part: Part, translation: Translation, weights: Weights, tokenizer: Tokenizer) -> Attention:
+def _attention(part: Segment, translation: Translation, weights: Weights, tokenizer: Tokenizer) -> Attention:
     frame, tokens = tokenizer.frame, translation.tokens
     source = frame.cut(tokenizer.spell_source(part.text), len(part.ids))
     target = [tokenizer.target.piece(token) for token in tokens]

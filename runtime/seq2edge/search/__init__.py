@@ -10,11 +10,11 @@ from seq2edge.search.beam import beam_search
 from seq2edge.search.greedy import greedy
 from seq2edge.search.hypothesis import Hypothesis
 from seq2edge.search.interface import Hook, Ids, Scores, Step
-from seq2edge.search.restricted_vocabulary import narrowed
+from seq2edge.search.restricted_vocabulary import restrict
 from seq2edge.search.sampling import sample
-from seq2edge.search.streaming import Growing
+from seq2edge.search.streaming import StreamingSearch
 
-__all__ = ["Growing", "Hook", "Hypothesis", "Ids", "Scores", "Step", "prefix_block", "search"]
+__all__ = ["Hook", "Hypothesis", "Ids", "Scores", "Step", "StreamingSearch", "prefix_block", "search"]
 
 
 def search(
@@ -35,7 +35,7 @@ def search(
     """
     if not prefixes:
         return []
-    task = narrowed(step, prefix_block(prefixes, options), options, hook)
+    task = restrict(step, prefix_block(prefixes, options), options, hook)
     found = _search(task.step, task.prefixes, task.options, numbers=numbers, parts=parts, hook=hook)
     return found if task.words is None else [[task.told(one) for one in several] for several in found]
 

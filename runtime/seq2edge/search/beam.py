@@ -12,11 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from seq2edge.config.generation import GenerationOptions
-from seq2edge.search.hypothesis import UNREACHED, Hypothesis, Pools, length_normaliser
+from seq2edge.search.hypothesis import UNREACHED, BatchHypotheses, Hypothesis, length_normalizer
 from seq2edge.search.interface import Flags, Hook, Ids, Scores, Step, SummingStep
-from seq2edge.search.log_softmax import as_summing, log_softmax, normaliser
-from seq2edge.search.logits_processors import Processors, check_allowed, choice_of, is_end, one_is_forbidden
-from seq2edge.search.sampling import Noise, noise_for
+from seq2edge.search.log_softmax import as_summing, log_normalizer, log_softmax
+from seq2edge.search.logits_processors import LogitsProcessors, check_allowed, choice_of, is_end, one_is_forbidden
+from seq2edge.search.sampling import GumbelNoise, noise_for
 from seq2edge.search.top_k import top_k
 
 T = TypeVar("T", bound=np.generic)
@@ -152,7 +152,7 @@ def beam_search(
     hook: Hook | None = None,
 ) -> list[list[Hypothesis]]:
     """The best ``num_return_sequences`` hypotheses that ``num_beams`` beams find for each sentence."""
-    pools = Pools(len(prefixes), options.num_beams)
+    pools = BatchHypotheses(len(prefixes), options.num_beams)
     for _ in beam_steps(step, prefixes, pools, options, numbers=numbers, parts=parts, hook=hook):
         pass
     return [pool.hypotheses[: options.num_return_sequences] for pool in pools]
@@ -161,7 +161,7 @@ def beam_search(
 def beam_steps(
     step: Step,
     prefixes: Ids,
-    pools: Pools,
+    pools: BatchHypotheses,
     options: GenerationOptions,
     *,
     numbers: Sequence[int] | None = None,
@@ -169,7 +169,7 @@ def beam_steps(
     hook: Hook | None = None,
 ) -> Iterator[Beams]:
     """The same step by step: what ends goes into the pools, what goes on is given."""
-    processors, summing = Processors(options, prefixes.shape[1], hook, numbers), as_summing(step)
+    processors, summing = LogitsProcessors(options, prefixes.shape[1], hook, numbers), as_summing(step)
     noise = noise_for(options, len(prefixes), numbers, parts) if options.do_sample else None
     choice = None if noise else choice_of(step, processors)
     beams = first_beams(prefixes, options.num_beams)
@@ -207,8 +207,8 @@ def _best_tokens(
     logits: Scores,
     summing: SummingStep | None,
     beams: Beams,
-    processors: Processors,
-    noise: Noise | None,
+    processors: LogitsProcessors,
+    noise: GumbelNoise | None,
     count: int,
 ) -> tuple[Ids, Scores, Scores]:  # (B, 1 or K, V) -> (B, 1 or K, C) each
     """The best next tokens of each row, their log-probabilities, and what to rank them by."""
@@ -216,7 +216,7 @@ def _best_tokens(
     flat, count = logits.reshape(-1, vocabulary), min(count, vocabulary)  # (R, V)
     shape = (batch, rows, count)
     if processors.only_forbid(beams.length) and not noise:
-        peak, log_total = normaliser(flat, summing)  # before anything is forbidden
+        peak, log_total = log_normalizer(flat, summing)  # before anything is forbidden
         tokens, best = top_k(_processed(flat, beams, processors), count)  # (R, C) each
         log_probabilities = ((best - peak) - log_total).reshape(shape)  # only of the best
         return tokens.reshape(shape), log_probabilities, log_probabilities
@@ -226,7 +226,7 @@ def _best_tokens(
     return tokens.reshape(shape), log_probabilities, ranks.reshape(shape) if noise else log_probabilities
 
 
-def _processed(scores: Scores, beams: Beams, processors: Processors) -> Scores:  # (R, V)
+def _processed(scores: Scores, beams: Beams, processors: LogitsProcessors) -> Scores:  # (R, V)
     """The scores after all that applies to sequences of this length."""
     if not processors.needed(beams.length):
         return scores
@@ -235,7 +235,7 @@ def _processed(scores: Scores, beams: Beams, processors: Processors) -> Scores: 
     return processors(beams.sentences.repeat(rows), so_far, scores)
 
 
-def _check_possible(candidates: Candidates, pools: Pools) -> None:
+def _check_possible(candidates: Candidates, pools: BatchHypotheses) -> None:
     """Refuse to make up an output where none has ended and none can go on; one beam alone may come to nothing."""
     best = candidates.scores[:, 0]  # (B,)
     if one_is_forbidden(best):
@@ -249,10 +249,10 @@ def _ended(candidates: Candidates, options: GenerationOptions) -> Flags:
     return is_end(candidates.tokens, options.eos_ids)
 
 
-def _store(pools: Pools, candidates: Candidates, ended: Flags, options: GenerationOptions) -> None:
+def _store(pools: BatchHypotheses, candidates: Candidates, ended: Flags, options: GenerationOptions) -> None:
     """Put the ended ones among the first ``num_beams`` candidates into the pools, where they are good enough."""
     sentences, first = candidates.before.sentences, slice(options.num_beams)
-    scores = candidates.scores[:, first] / length_normaliser(candidates.made, options.length_penalty)  # (B, K)
+    scores = candidates.scores[:, first] / length_normalizer(candidates.made, options.length_penalty)  # (B, K)
     good = ended[:, first] & (scores > pools.worst[sentences, None])
     for row, place in np.argwhere(good).tolist():
         hypothesis = candidates.hypothesis(row, place, float(scores[row, place]), options.eos_ids)
@@ -266,7 +266,7 @@ def _running(candidates: Candidates, ended: Flags, num_beams: int) -> Beams:
     return candidates.picked(order, scores[np.arange(len(order))[:, None], order])
 
 
-def _done(running: Beams, ended: Flags, pools: Pools, options: GenerationOptions) -> Flags:
+def _done(running: Beams, ended: Flags, pools: BatchHypotheses, options: GenerationOptions) -> Flags:
     """Which sentences can stop: nothing can go on, there is enough, or what runs cannot get good enough."""
     worst = pools.worst[running.sentences]  # (B,)
     done: Flags = ended.all(axis=1) | (_hope(running, options) <= worst)
@@ -279,11 +279,11 @@ def _hope(running: Beams, options: GenerationOptions) -> Scores:
     if options.early_stopping == "never" and options.length_penalty > 0:
         prefix = running.length - running.made
         length = options.longest(prefix) - prefix
-    hope: Scores = running.scores[:, 0] / length_normaliser(length, options.length_penalty)
+    hope: Scores = running.scores[:, 0] / length_normalizer(length, options.length_penalty)
     return hope
 
 
-def _fill(pools: Pools, running: Beams, done: Flags, options: GenerationOptions) -> None:
+def _fill(pools: BatchHypotheses, running: Beams, done: Flags, options: GenerationOptions) -> None:
     """Where the options forbid so much that too few outputs could end, take what was running."""
     for row in np.flatnonzero(done).tolist():
         sentence = running.sentences[row]

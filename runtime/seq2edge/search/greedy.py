@@ -7,9 +7,9 @@ import numpy as np
 from seq2edge.config.generation import GenerationOptions
 from seq2edge.search.hypothesis import Hypothesis
 from seq2edge.search.interface import Hook, Ids, Scores, Step, SummingStep
-from seq2edge.search.log_softmax import as_summing, log_totals
-from seq2edge.search.logits_processors import Processors, check_allowed, choice_of, is_end
-from seq2edge.search.sampling import Made, collect
+from seq2edge.search.log_softmax import as_summing, log_normalizer_at
+from seq2edge.search.logits_processors import LogitsProcessors, check_allowed, choice_of, is_end
+from seq2edge.search.sampling import StepTokens, collect
 
 
 def greedy(
@@ -32,9 +32,9 @@ def greedy_steps(
     *,
     numbers: Sequence[int] | None = None,
     hook: Hook | None = None,
-) -> Iterator[Made]:
+) -> Iterator[StepTokens]:
     """The same, token by token as they are made; a sentence leaves the batch when it has ended."""
-    processors, summing = Processors(options, prefixes.shape[1], hook, numbers), as_summing(step)
+    processors, summing = LogitsProcessors(options, prefixes.shape[1], hook, numbers), as_summing(step)
     choice = choice_of(step, processors)
     sentences = np.arange(len(prefixes), dtype=np.int64)  # (B,): those that go on
     each = rows = sentences  # (B,): 0, 1, ..., and what each of them continues
@@ -48,7 +48,7 @@ def greedy_steps(
             logits = step(tokens[:, None], rows[:, None])[:, 0]  # (B, V)
             chosen, log_probabilities = _likeliest(logits, each, sentences, sequences, processors, summing)
         ended = is_end(chosen, options.eos_ids)
-        yield Made(sentences, chosen, log_probabilities, ended)
+        yield StepTokens(sentences, chosen, log_probabilities, ended)
         tokens = chosen[:, None]
         sequences = np.concatenate([sequences, tokens], axis=1) if processors else sequences
         rows = each
@@ -61,13 +61,13 @@ def greedy_steps(
 
 
 def _likeliest(
-    logits: Scores, each: Ids, sentences: Ids, sequences: Ids, processors: Processors, summing: SummingStep | None
+    logits: Scores, each: Ids, sentences: Ids, sequences: Ids, processors: LogitsProcessors, summing: SummingStep | None
 ) -> tuple[Ids, Scores]:  # (B, V) -> (B,) each
     """The tokens, and how likely they are for the model itself."""
     length = sequences.shape[1]
     chosen: Ids = logits.argmax(axis=1)
     peak = logits[each, chosen]  # before anything is forbidden
-    log_total = log_totals(logits, peak[:, None], summing)[:, 0]
+    log_total = log_normalizer_at(logits, peak[:, None], summing)[:, 0]
     if not processors.needed(length):
         return chosen, -log_total
     if not processors.only_forbid(length):

@@ -27,13 +27,13 @@ class Hypothesis:
     ended: bool  # by an end token, not by the length limit
 
 
-def length_normaliser(length: int, penalty: float) -> float:
+def length_normalizer(length: int, penalty: float) -> float:
     """What the score of a beam is divided by: length ** penalty, but never more than numbers can hold."""
     exponent = penalty * math.log(length)
     return float(length**penalty) if abs(exponent) <= STEEPEST else math.exp(math.copysign(STEEPEST, exponent))
 
 
-class Pool:
+class BeamHypotheses:
     """The best ended hypotheses of one sentence, best first; of equal ones, the earlier."""
 
     def __init__(self, size: int) -> None:
@@ -51,11 +51,11 @@ class Pool:
         return self.hypotheses[-1].score if len(self.hypotheses) == self.size else UNREACHED
 
 
-class Pools(list[Pool]):
+class BatchHypotheses(list[BeamHypotheses]):
     """A pool for each sentence; ``worst`` has the scores to beat, ready for comparison."""
 
     def __init__(self, count: int, size: int) -> None:
-        super().__init__(Pool(size) for _ in range(count))
+        super().__init__(BeamHypotheses(size) for _ in range(count))
         self.worst: Scores = np.full(count, UNREACHED, dtype=np.float32)  # (N,)
 
     def add(self, sentence: int, hypothesis: Hypothesis) -> None:

@@ -24,7 +24,7 @@ from seq2edge.search.top_k import top_k
 Processor = Callable[[Ids, Scores], Scores]  # (R, T), (R, V) -> (R, V)
 
 
-class Rule(NamedTuple):
+class LogitsProcessor(NamedTuple):
     """What an option asks for; at other lengths it would change nothing, so it need not be asked."""
 
     process: Processor
@@ -36,7 +36,7 @@ class Rule(NamedTuple):
         return self.lengths is None or length in self.lengths
 
 
-class Processors:
+class LogitsProcessors:
     """All that these options ask for: their rules, the caller's hook, the filters of sampling, the sum of 1 again.
 
     ``numbers`` are the names that the hook knows the sentences by; 0, 1, ... unless given.
@@ -87,29 +87,31 @@ class Processors:
         return scores
 
 
-def _rules(options: GenerationOptions, prefix_length: int) -> list[Rule]:
-    rules: list[Rule] = []
+def _rules(options: GenerationOptions, prefix_length: int) -> list[LogitsProcessor]:
+    rules: list[LogitsProcessor] = []
     shortest, longest = options.shortest(prefix_length), options.longest(prefix_length)
     if options.repetition_penalty != 1:
-        rules.append(Rule(repetition_penalty(options.repetition_penalty)))
+        rules.append(LogitsProcessor(repetition_penalty(options.repetition_penalty)))
     if options.no_repeat_ngram_size > 0:
-        rules.append(Rule(no_repeat_ngram(options.no_repeat_ngram_size), forbids=True))
+        rules.append(LogitsProcessor(no_repeat_ngram(options.no_repeat_ngram_size), forbids=True))
     words = [word for word in options.bad_words_ids or () if len(word) > 1 or word[0] not in options.eos_ids]
     if words:
         single = tuple(word[0] for word in words) if all(len(word) == 1 for word in words) else None
-        rules.append(Rule(no_bad_words(words), forbids=True, tokens=single))
+        rules.append(LogitsProcessor(no_bad_words(words), forbids=True, tokens=single))
     if shortest > prefix_length:
         rules.append(
-            Rule(no_end_before(shortest, options.eos_ids), range(shortest), forbids=True, tokens=options.eos_ids)
+            LogitsProcessor(
+                no_end_before(shortest, options.eos_ids), range(shortest), forbids=True, tokens=options.eos_ids
+            )
         )
     if options.forced_bos_token_id is not None:
-        rules.append(Rule(force_at(1, (options.forced_bos_token_id,)), range(1, 2)))
+        rules.append(LogitsProcessor(force_at(1, (options.forced_bos_token_id,)), range(1, 2)))
     if options.forced_eos_token_id is not None:
         forced = as_ids(options.forced_eos_token_id)
-        rules.append(Rule(force_at(longest - 1, forced), range(longest - 1, longest)))
+        rules.append(LogitsProcessor(force_at(longest - 1, forced), range(longest - 1, longest)))
     if options.suppress_tokens:
         suppressed = tuple(options.suppress_tokens)
-        rules.append(Rule(suppress(suppressed), forbids=True, tokens=suppressed))
+        rules.append(LogitsProcessor(suppress(suppressed), forbids=True, tokens=suppressed))
     return rules
 
 
@@ -283,7 +285,7 @@ MOST_FORBIDDEN = 64  # with more of them, all scores are looked at
 class Choice:
     """What a search asks a step that can choose."""
 
-    def __init__(self, step: ChoosingStep, processors: Processors) -> None:
+    def __init__(self, step: ChoosingStep, processors: LogitsProcessors) -> None:
         self.step, self.processors = step, processors
 
     def best(self, tokens: Ids, rows: Ids, count: int, length: int) -> tuple[Ids, Scores] | None:  # (B, K, count) each
@@ -301,7 +303,7 @@ class Choice:
         return _allowed(chosen, scores, forbidden, count) if forbidden else (chosen, scores)
 
 
-def choice_of(step: Step, processors: Processors) -> Choice | None:
+def choice_of(step: Step, processors: LogitsProcessors) -> Choice | None:
     """None where the step cannot; asking for the whole protocol takes as long as a step of a small model."""
     return Choice(cast(ChoosingStep, step), processors) if hasattr(step, "best") else None
 

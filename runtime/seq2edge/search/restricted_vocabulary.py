@@ -36,7 +36,7 @@ class NarrowStep(Protocol):
 
 
 @dataclass(frozen=True)
-class Task:
+class RestrictedSearch:
     """What a search is given, and how what it finds is told in ids."""
 
     step: Step
@@ -51,22 +51,22 @@ class Task:
         return replace(found, tokens=self.ids(found.tokens))
 
 
-def narrowed(step: Step, prefixes: Ids, options: GenerationOptions, hook: Hook | None) -> Task:
+def restrict(step: Step, prefixes: Ids, options: GenerationOptions, hook: Hook | None) -> RestrictedSearch:
     """What to search with, after a step that knows some words only was told what else it needs."""
     if not _is_narrow(step):
-        return Task(step, prefixes, options)
+        return RestrictedSearch(step, prefixes, options)
     allowed = _checked([*options.eos_ids, *_forced(options)], step.vocabulary)
     marks = _checked([options.decoder_start_token_id, options.pad_token_id], step.vocabulary)
     words, narrow = step.among(allowed, np.concatenate([marks, prefixes.ravel()]))
     if hook is not None or (options.do_sample and options.num_beams > 1):
-        return Task(step, prefixes, options)
-    columns = Columns(words, step.vocabulary)
+        return RestrictedSearch(step, prefixes, options)
+    columns = TokenColumns(words, step.vocabulary)
     summing = as_summing(narrow)
     in_places = ColumnStep(narrow, words) if summing is None else SummingColumnStep(narrow, words, summing)
-    return Task(in_places, columns.places[prefixes], columns.options(options), words)
+    return RestrictedSearch(in_places, columns.places[prefixes], columns.options(options), words)
 
 
-class Columns:
+class TokenColumns:
     """The place of each word among some."""
 
     def __init__(self, words: Ids, vocabulary: int) -> None:

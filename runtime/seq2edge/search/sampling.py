@@ -12,12 +12,12 @@ from seq2edge.config.generation import GenerationOptions
 from seq2edge.search.hypothesis import Hypothesis
 from seq2edge.search.interface import Flags, Hook, Ids, Scores, Step
 from seq2edge.search.log_softmax import chosen_log_probabilities
-from seq2edge.search.logits_processors import Processors, check_allowed, is_end
+from seq2edge.search.logits_processors import LogitsProcessors, check_allowed, is_end
 
 Choose = Callable[[Scores, Ids], Ids]  # scores (R, V) and which output each row is (R,) -> a token for each row (R,)
 
 
-class Made(NamedTuple):
+class StepTokens(NamedTuple):
     """The tokens of one step; an output that has ended does not come again."""
 
     outputs: Ids  # (R,), where output k of sentence n is n * K + k
@@ -26,15 +26,15 @@ class Made(NamedTuple):
     ended: Flags  # (R,)
 
 
-def walk(
+def decode_independently(
     step: Step,
     prefixes: Ids,
     choose: Choose,
-    processors: Processors,
+    processors: LogitsProcessors,
     options: GenerationOptions,
     *,
     copies: int = 1,
-) -> Iterator[Made]:
+) -> Iterator[StepTokens]:
     """Choose a token for every output that has not ended; a sentence leaves the batch with the last of its outputs.
 
     N sentences have K outputs each; B sentences and R outputs are still going.
@@ -52,7 +52,7 @@ def walk(
             scores = processors(outputs // copies, sequences[going, :length], logits.copy())
         chosen = choose(scores, outputs)  # (R,)
         ended = is_end(chosen, options.eos_ids)
-        yield Made(outputs, chosen, chosen_log_probabilities(logits, chosen), ended)
+        yield StepTokens(outputs, chosen, chosen_log_probabilities(logits, chosen), ended)
         sequences[going, length] = chosen
         going[going] = ~ended
         left = going[sentences].any(axis=1)  # (B,)
@@ -63,7 +63,7 @@ def walk(
         tokens = sequences[sentences, :, length, None]  # (B, K, 1)
 
 
-def collect(steps: Iterable[Made], count: int) -> list[Hypothesis]:
+def collect(steps: Iterable[StepTokens], count: int) -> list[Hypothesis]:
     """Put the tokens of each output together."""
     made = list(steps)
     outputs = np.concatenate([one.outputs for one in made])
@@ -126,14 +126,16 @@ def sample_steps(
     numbers: Sequence[int] | None = None,
     parts: Sequence[int] | None = None,
     hook: Hook | None = None,
-) -> Iterator[Made]:
+) -> Iterator[StepTokens]:
     """The same, token by token as they are drawn."""
     copies = options.num_return_sequences
-    draw = Draw(generators(options.seed, len(prefixes), numbers, parts, copies=copies))
-    return walk(step, prefixes, draw, Processors(options, prefixes.shape[1], hook, numbers), options, copies=copies)
+    draw = TokenSampler(generators(options.seed, len(prefixes), numbers, parts, copies=copies))
+    return decode_independently(
+        step, prefixes, draw, LogitsProcessors(options, prefixes.shape[1], hook, numbers), options, copies=copies
+    )
 
 
-class Draw:
+class TokenSampler:
     """Draw one token for each row, with one random number of the output that the row belongs to."""
 
     def __init__(self, random: "list[np.random.Generator]") -> None:
@@ -148,7 +150,7 @@ class Draw:
         return chosen
 
 
-class Noise:
+class GumbelNoise:
     """Add Gumbel noise to log-probabilities: the highest k are then k draws without replacement, in their order."""
 
     def __init__(self, random: "list[np.random.Generator]") -> None:
@@ -162,8 +164,8 @@ class Noise:
 
 def noise_for(
     options: GenerationOptions, count: int, numbers: Sequence[int] | None, parts: Sequence[int] | None
-) -> Noise:
-    return Noise(generators(options.seed, count, numbers, parts))
+) -> GumbelNoise:
+    return GumbelNoise(generators(options.seed, count, numbers, parts))
 
 
 def generators(

@@ -7,13 +7,13 @@ import numpy as np
 from seq2edge.config.generation import GenerationOptions
 from seq2edge.search.beam import Beams, beam_steps
 from seq2edge.search.greedy import greedy_steps
-from seq2edge.search.hypothesis import Hypothesis, Pool, Pools
+from seq2edge.search.hypothesis import BatchHypotheses, BeamHypotheses, Hypothesis
 from seq2edge.search.interface import Hook, Ids, Step
-from seq2edge.search.restricted_vocabulary import narrowed
-from seq2edge.search.sampling import Made, collect, sample_steps
+from seq2edge.search.restricted_vocabulary import restrict
+from seq2edge.search.sampling import StepTokens, collect, sample_steps
 
 
-class Growing:
+class StreamingSearch:
     """An iterator of the tokens that are certain so far, prefix not included; ``found`` is the output at the end.
 
     Greedy search and sampling are certain of every token. A beam search is certain of what all its beams, and the best
@@ -23,7 +23,7 @@ class Growing:
     def __init__(
         self, step: Step, prefix: Ids, options: GenerationOptions, *, part: int = 0, hook: Hook | None = None
     ) -> None:
-        self.task = narrowed(step, prefix, options, hook)
+        self.task = restrict(step, prefix, options, hook)
         self.step, self.prefix, self.options = self.task.step, self.task.prefixes, self.task.options  # (1, T)
         self.parts, self.hook = [part], hook
         self.found: Hypothesis | None = None
@@ -35,7 +35,7 @@ class Growing:
         self.found = self.task.told(self.found)
 
     def _grow(self) -> Iterator[list[int]]:
-        steps: list[Made] = []
+        steps: list[StepTokens] = []
         tokens: list[int] = []
         for made in self._steps():
             steps.append(made)
@@ -43,22 +43,22 @@ class Growing:
             yield tokens
         [self.found] = collect(steps, 1)
 
-    def _steps(self) -> Iterator[Made]:
+    def _steps(self) -> Iterator[StepTokens]:
         if self.options.do_sample:
             return sample_steps(self.step, self.prefix, self.options, parts=self.parts, hook=self.hook)
         return greedy_steps(self.step, self.prefix, self.options, hook=self.hook)
 
     def _grow_beams(self) -> Iterator[list[int]]:
-        pools = Pools(1, self.options.num_beams)
+        pools = BatchHypotheses(1, self.options.num_beams)
         steps = beam_steps(self.step, self.prefix, pools, self.options, parts=self.parts, hook=self.hook)
         for beams in steps:
             if len(beams.sentences):
-                yield certain(beams, pools[0])
+                yield stable_tokens(beams, pools[0])
         self.found = pools[0].hypotheses[0]
         yield self.found.tokens
 
 
-def certain(beams: Beams, pool: Pool) -> list[int]:
+def stable_tokens(beams: Beams, pool: BeamHypotheses) -> list[int]:
     """The tokens that the output of the only sentence will begin with."""
     running = [beams.tokens[0, beam, beams.length - beams.made :].tolist() for beam in range(beams.tokens.shape[1])]
     return common_beginning(running + [hypothesis.tokens for hypothesis in pool.hypotheses[:1]])

@@ -164,7 +164,7 @@ def _between(places: list[int], start: int, end: int) -> list[int]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Part:
+class Segment:
     """A text, or as much of it as the model reads at once."""
 
     number: int  # of the text
@@ -175,10 +175,10 @@ class Part:
     truncated: bool = False
 
 
-def make_parts(texts: Sequence[str], tokenizer: Tokenizer, *, longest: int, long: Long) -> list[Part]:
+def make_segments(texts: Sequence[str], tokenizer: Tokenizer, *, longest: int, long: Long) -> list[Segment]:
     """The parts of all texts in order; one that says nothing has none."""
     encoded = tokenizer.encode_or_nothing(texts)
-    parts: list[Part] = []
+    parts: list[Segment] = []
     for number, (text, ids) in enumerate(zip(texts, encoded, strict=True)):
         if len(ids) > longest and long == "split":
             parts += _split(number, text, tokenizer, longest)
@@ -189,14 +189,14 @@ def make_parts(texts: Sequence[str], tokenizer: Tokenizer, *, longest: int, long
     return parts
 
 
-def _whole(text: str, ids: list[int], tokenizer: Tokenizer, longest: int, *, number: int, place: int = 0) -> Part:
+def _whole(text: str, ids: list[int], tokenizer: Tokenizer, longest: int, *, number: int, place: int = 0) -> Segment:
     cut = len(ids) > longest
     kept = tokenizer.frame.cut(ids, longest) if cut else ids
     unknown = tokenizer.unknown_characters(text, kept)
-    return Part(number=number, place=place, text=text, ids=kept, unknown=unknown, truncated=cut)
+    return Segment(number=number, place=place, text=text, ids=kept, unknown=unknown, truncated=cut)
 
 
-def _split(number: int, text: str, tokenizer: Tokenizer, longest: int) -> Iterator[Part]:
+def _split(number: int, text: str, tokenizer: Tokenizer, longest: int) -> Iterator[Segment]:
     tag, rest = tokenizer.split_tag(text)
     pieces = [tag + piece for piece in fit(rest, lambda piece: len(tokenizer.encode([tag + piece])[0]), longest)]
     encoded = zip(pieces, tokenizer.encode_or_nothing(pieces), strict=True)

@@ -17,13 +17,13 @@ from seq2edge.config.languages import Tags
 from seq2edge.config.tokenizer import Moses, SpecialTokens, Tokenization
 from seq2edge.errors import DataError, MissingExtraError
 from seq2edge.text.vocabularies import Vocabulary, load_sentencepiece, load_vocabulary
-from seq2edge.text.vocabularies.sentencepiece import Pieces
+from seq2edge.text.vocabularies.sentencepiece import PieceListVocabulary
 
 HELD_BACK = 2  # words at the end, to whose left what follows may still put or take a space
 BY_THE_END = ("cs",)  # languages whose numbers are joined or not by how the whole text ends
 
 
-class MosesWords:
+class MosesTokenizer:
     """Text to words with a space between them, and back."""
 
     def __init__(self, rules: Moses, package: Any) -> None:
@@ -55,12 +55,12 @@ class MosesWords:
         return words
 
 
-def load_moses(rules: Moses) -> MosesWords:
+def load_moses(rules: Moses) -> MosesTokenizer:
     try:
         import sacremoses
     except ModuleNotFoundError:
         raise MissingExtraError("sacremoses", "moses") from None
-    return MosesWords(rules, sacremoses)
+    return MosesTokenizer(rules, sacremoses)
 
 
 NO_TAGS = Tags()
@@ -123,7 +123,7 @@ class Tokenizer:
         frame: Frame | None = None,
         lowercase: bool = False,
         plain_spaces: bool = False,
-        moses: MosesWords | None = None,
+        moses: MosesTokenizer | None = None,
         source_prefix: str = "",
     ) -> None:
         self.source = source
@@ -183,7 +183,7 @@ class Tokenizer:
 
     def split_tag(self, text: str) -> tuple[str, str]:
         """The tag of a language that a text itself begins with, if the vocabulary has such, and the text behind it."""
-        return self.source.split_tag(text) if isinstance(self.source, Pieces) else ("", text)
+        return self.source.split_tag(text) if isinstance(self.source, PieceListVocabulary) else ("", text)
 
     def decode(self, ids: Sequence[Sequence[int]]) -> list[str]:
         """The text of each sequence of target ids; control ids, and ids without a piece, say nothing."""

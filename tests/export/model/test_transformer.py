@@ -12,7 +12,7 @@ from transformers.models.t5.modeling_t5 import T5Attention
 
 from seq2edge.config.architecture import Architecture, count_parameters
 from seq2edge_export.model.embedding import distance_buckets, sinusoids
-from seq2edge_export.model.layers import ACTIVATIONS, Attention, KeysValues, Ssru
+from seq2edge_export.model.layers import ACTIVATIONS, KeysValues, MultiHeadAttention, Ssru
 from seq2edge_export.model.transformer import Transformer, places_of
 
 TINY = Architecture(
@@ -248,7 +248,7 @@ def copy_pairs(*pairs: tuple[nn.Module, nn.Module]) -> None:
         theirs.load_state_dict(ours.state_dict())
 
 
-def copy_attention(theirs: nn.MultiheadAttention, ours: Attention) -> None:
+def copy_attention(theirs: nn.MultiheadAttention, ours: MultiHeadAttention) -> None:
     parts = (ours.query, ours.key, ours.value)
     with torch.no_grad():
         theirs.in_proj_weight.copy_(torch.cat([part.weight for part in parts]))

@@ -7,7 +7,7 @@ import torch
 from tiny_checkpoint import TINY
 from torch import nn
 
-from seq2edge_export.model.layers import Attention
+from seq2edge_export.model.layers import MultiHeadAttention
 from seq2edge_export.model.transformer import Transformer
 from seq2edge_export.model.weight_folding import folded
 
@@ -41,7 +41,7 @@ def test_the_original_keeps_its_weights_and_shares_what_did_not_change() -> None
         torch.testing.assert_close(parameter, before[name])
     assert copy.output.weight is model.output.weight
     assert copy.get_parameter("encoder.0.attention.key.weight") is model.get_parameter("encoder.0.attention.key.weight")
-    attentions = [module for module in copy.modules() if isinstance(module, Attention)]
+    attentions = [module for module in copy.modules() if isinstance(module, MultiHeadAttention)]
     assert all(one.key.bias is None and one.value.bias is None and one.scale == 1 for one in attentions)
 
 

@@ -12,15 +12,15 @@ from tiny_checkpoint import SENTENCES, TINY, write_checkpoint
 
 from seq2edge.bench.plan import Peers
 from seq2edge.bench.report import Report
-from seq2edge.bench.run import Wanted, run
-from seq2edge.bench.workload import Texts, search_options
+from seq2edge.bench.run import BenchOptions, run
+from seq2edge.bench.workload import GivenTexts, search_options
 from seq2edge.errors import CheckpointError, DataError, UsageError
 from seq2edge.search.batch_decode import decode
 from seq2edge_export.checkpoint import load_checkpoint
 from seq2edge_export.export import export_bundle
 from seq2edge_export.peers import open_peer, optimum_model, torch_model
 from seq2edge_export.peers.ctranslate2 import search_arguments
-from seq2edge_export.peers.interface import Request
+from seq2edge_export.peers.interface import PeerRequest
 from seq2edge_export.torch_engine import TorchEngine
 
 ROOT = Path(__file__).parents[3]
@@ -55,10 +55,12 @@ def against(
     memory: bool = False,
     optimum_python: Path = Path("no-such-python"),
 ) -> Report:
-    texts = Texts(SENTENCES[:6])
+    texts = GivenTexts(SENTENCES[:6])
     peers = Peers(names=(name,), checkpoint=checkpoint, optimum_python=optimum_python)
     return run(
-        Wanted(bundles=bundles, num_beams=(1, 3), batch_sizes=(3,), rounds=1, memory=memory, texts=texts, peers=peers)
+        BenchOptions(
+            bundles=bundles, num_beams=(1, 3), batch_sizes=(3,), rounds=1, memory=memory, texts=texts, peers=peers
+        )
     )
 
 
@@ -74,7 +76,7 @@ def test_transformers_says_the_same_tokens(checkpoint: Path, bundle: Path) -> No
 def test_a_model_that_transformers_has_not_runs_as_our_own(tmp_path: Path) -> None:
     checkpoint = write_checkpoint(tmp_path / "checkpoint", replace(TINY, norm_first=False))
     original = load_checkpoint(checkpoint).original()
-    request = Request(original=original, checkpoint=checkpoint, precisions=("fp32",), folder=tmp_path)
+    request = PeerRequest(original=original, checkpoint=checkpoint, precisions=("fp32",), folder=tmp_path)
     [plan] = torch_model.prepare(request)
     assert "our own model" in plan.tool
     sources = original.tokenizer().encode(SENTENCES[:6])

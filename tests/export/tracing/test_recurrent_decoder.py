@@ -19,11 +19,11 @@ from seq2edge.engine.engine import OnnxEngine
 from seq2edge.scoring.scorer import forced_log_probabilities, open_scorer
 from seq2edge.search.batch_decode import decode
 from seq2edge_export.loaders import load_checkpoint
-from seq2edge_export.source_model import Original
+from seq2edge_export.source_model import SourceModel
 from seq2edge_export.torch_engine import TorchEngine
 from seq2edge_export.verify import verify
 from seq2edge_graphs.bundle_writer import describe_files, write_manifest
-from seq2edge_graphs.quantize.config import Wish
+from seq2edge_graphs.quantize.config import QuantizationConfig
 from seq2edge_graphs.quantize.pipeline import quantize_bundle
 
 LOGITS = 2e-5  # float32 sums in another order, logits of about 5
@@ -33,7 +33,7 @@ TEXTS = [*SENTENCES[::90], "x"]
 
 @dataclass(frozen=True)
 class Recurrent:
-    original: Original
+    original: SourceModel
     bundle: Path
     reference: Reference
 
@@ -145,7 +145,7 @@ def test_a_broken_gate_is_caught_and_located(made: Recurrent, tmp_path: Path) ->
 def test_the_cells_are_kept_in_fewer_bits_and_the_positions_are_computed(
     made: Recurrent, tmp_path: Path, precision: str
 ) -> None:
-    small = quantize_bundle(made.bundle, tmp_path / "small", Wish(precision=precision), compare=False)  # type: ignore[arg-type]
+    small = quantize_bundle(made.bundle, tmp_path / "small", QuantizationConfig(precision=precision), compare=False)  # type: ignore[arg-type]
     model = onnx.load(small.folder / tensor_names.DECODER, load_external_data=False)
     kept = {tensor.name: tensor.data_type for tensor in model.graph.initializer}
     bytes_alone = {onnx.TensorProto.INT8, onnx.TensorProto.UINT8}

@@ -11,7 +11,7 @@ import torch
 
 from seq2edge.bundle.atomic_files import replaced_file
 from seq2edge_export.training.config import Job, ModelSettings, TokenizerSettings, TrainingSettings
-from seq2edge_export.training.report import Measurement
+from seq2edge_export.training.report import Evaluation
 
 ADJECTIVES = ["red", "blue", "green", "big", "small", "old", "new", "good"]
 NOUNS = ["cat", "dog", "bird", "house", "tree", "child", "man", "woman"]
@@ -55,7 +55,7 @@ class Recorder:
     def __init__(self) -> None:
         self.said: list[str] = []
         self.losses: list[float] = []
-        self.rows: list[Measurement] = []
+        self.rows: list[Evaluation] = []
         self.best: list[bool] = []
 
     def say(self, text: str) -> None:
@@ -65,7 +65,7 @@ class Recorder:
         assert tokens_per_second > 0
         self.losses.append(loss)
 
-    def measured(self, row: Measurement, *, best: bool) -> None:
+    def measured(self, row: Evaluation, *, best: bool) -> None:
         self.rows.append(row)
         self.best.append(best)
 
@@ -80,7 +80,7 @@ def one_thread() -> None:
 def quick_curves(monkeypatch: pytest.MonkeyPatch) -> None:
     """Spare the picture, which takes longer to draw than these models to train."""
 
-    def draw(history: list[Measurement], path: Path) -> None:
+    def draw(history: list[Evaluation], path: Path) -> None:
         with replaced_file(path) as new:
             new.write_bytes(b"\x89PNG")
 

@@ -4,7 +4,7 @@ import pytest
 
 from seq2edge.errors import DataError
 from seq2edge.text.tokenizer import Tokenizer
-from seq2edge.text.vocabularies import SentencePieces
+from seq2edge.text.vocabularies import SentencePieceVocabulary
 from seq2edge_export.training.config import TokenizerSettings
 from seq2edge_export.training.data import Pairs, encode_pairs
 from seq2edge_export.training.tokenizer import load_tokenizer, train_tokenizer
@@ -42,5 +42,5 @@ def test_a_side_of_nothing_but_control_characters_is_left_out(tokenizer: Tokeniz
 
 
 def test_vocabularies_can_be_used_before_they_are_files(tokenizer: Tokenizer) -> None:
-    assert isinstance(tokenizer.source, SentencePieces)
+    assert isinstance(tokenizer.source, SentencePieceVocabulary)
     assert tokenizer.source is tokenizer.target

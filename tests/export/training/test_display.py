@@ -2,9 +2,9 @@ import io
 
 from rich.console import Console
 
-from seq2edge_export.training.report import Display, Measurement
+from seq2edge_export.training.report import Display, Evaluation
 
-ROW = Measurement(
+ROW = Evaluation(
     step=1500, epoch=2.5, seconds=60.0, learning_rate=0.001, train_loss=3.25, dev_loss=3.125, dev_bleu=17.5
 )
 LINE = "update 1,500 (epoch 2.5): loss 3.250, dev loss 3.125, BLEU 17.50, the best so far"

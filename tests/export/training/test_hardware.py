@@ -19,14 +19,14 @@ def test_the_probe_of_bf16_survives_whatever_the_cpu_does() -> None:
 @pytest.mark.parametrize(("speedup", "chosen"), [(0.0, "fp32"), (0.5, "fp32"), (1.1, "fp32"), (2.0, "bf16")])
 def test_bf16_is_chosen_where_it_pays(monkeypatch: pytest.MonkeyPatch, speedup: float, chosen: str) -> None:
     monkeypatch.setattr(hardware, "bf16_speedup_on_cpu", lambda: speedup)
-    settled = hardware.settle(TrainingSettings(device="cpu"), {})
+    settled = hardware.resolve_hardware(TrainingSettings(device="cpu"), {})
     assert (settled.device, settled.precision) == ("cpu", chosen)
 
 
 def test_bf16_that_was_asked_for_and_does_not_work_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hardware, "bf16_speedup_on_cpu", lambda: 0.0)
     with pytest.raises(UsageError, match="bf16 was asked for, but this CPU cannot"):
-        hardware.settle(TrainingSettings(device="cpu", precision="bf16"), {})
+        hardware.resolve_hardware(TrainingSettings(device="cpu", precision="bf16"), {})
 
 
 def test_a_child_that_cannot_be_run_means_no_bf16(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -37,21 +37,21 @@ def test_a_child_that_cannot_be_run_means_no_bf16(monkeypatch: pytest.MonkeyPatc
 def test_cuda_that_was_asked_for_and_is_not_there_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     with pytest.raises(UsageError, match="finds no usable device; use --device cpu"):
-        hardware.settle(TrainingSettings(device="cuda"), {})
+        hardware.resolve_hardware(TrainingSettings(device="cuda"), {})
 
 
 def test_cuda_and_its_bf16_are_taken_where_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda including_emulation: True)
-    settled = hardware.settle(TrainingSettings(), {})
+    settled = hardware.resolve_hardware(TrainingSettings(), {})
     assert (settled.device, settled.precision) == ("cuda", "bf16")
 
 
 def test_a_resumed_run_keeps_the_choice_once_made_unless_it_is_told_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hardware, "bf16_speedup_on_cpu", lambda: 2.0)
     before = {"device": "cpu", "precision": "fp32"}
-    assert hardware.settle(TrainingSettings(), before).precision == "fp32"
-    assert hardware.settle(TrainingSettings(precision="bf16"), before).precision == "bf16"
+    assert hardware.resolve_hardware(TrainingSettings(), before).precision == "fp32"
+    assert hardware.resolve_hardware(TrainingSettings(precision="bf16"), before).precision == "bf16"
 
 
 def test_what_is_used_is_said() -> None:

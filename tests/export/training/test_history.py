@@ -1,11 +1,11 @@
 import csv
 from pathlib import Path
 
-from seq2edge_export.training.report import Measurement, best_of, draw_curves, since_best, write_table
+from seq2edge_export.training.report import Evaluation, best_of, draw_curves, since_best, write_table
 
 
-def row(step: int, *, bleu: float, loss: float) -> Measurement:
-    return Measurement(
+def row(step: int, *, bleu: float, loss: float) -> Evaluation:
+    return Evaluation(
         step=step, epoch=0.5, seconds=1.0, learning_rate=0.1, train_loss=loss, dev_loss=loss, dev_bleu=bleu
     )
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from seq2edge import Translator
-from seq2edge_graphs.parity.cached_encoder import encode_first
-from seq2edge_graphs.parity.measure import BATCH_SIZES, WAYS, Task
+from seq2edge_graphs.parity.cached_encoder import cache_encoder
+from seq2edge_graphs.parity.measure import BATCH_SIZES, WAYS, ParityTask
 
 TEXTS = ["Good morning.", "Where is the old bridge that you told me about?", "I like cheese.", "No."] * 3
 
@@ -19,22 +19,24 @@ def translator() -> Translator:
 
 
 @pytest.fixture
-def task(translator: Translator) -> Task:
-    return Task(translator.tokenizer.encode(TEXTS), translator.manifest.generation, 30)
+def task(translator: Translator) -> ParityTask:
+    return ParityTask(translator.tokenizer.encode(TEXTS), translator.manifest.generation, 30)
 
 
-def encode_all(translator: Translator, task: Task, folder: Path) -> None:
+def encode_all(translator: Translator, task: ParityTask, folder: Path) -> None:
     batches = ([task.sources[place] for place in batch] for batch in task.batches(BATCH_SIZES))
-    encode_first(translator.engine, batches, folder)
+    cache_encoder(translator.engine, batches, folder)
 
 
-def test_every_way_of_a_comparison_is_answered_the_same(translator: Translator, task: Task, tmp_path: Path) -> None:
+def test_every_way_of_a_comparison_is_answered_the_same(
+    translator: Translator, task: ParityTask, tmp_path: Path
+) -> None:
     before = [task.outputs(translator.engine, *way) for way in WAYS]
     encode_all(translator, task, tmp_path)
     assert [task.outputs(translator.engine, *way) for way in WAYS] == before
 
 
-def test_the_encoder_leaves_memory(translator: Translator, task: Task, tmp_path: Path) -> None:
+def test_the_encoder_leaves_memory(translator: Translator, task: ParityTask, tmp_path: Path) -> None:
     encoder = weakref.ref(translator.engine.encoder)
     encode_all(translator, task, tmp_path)
     gc.collect()

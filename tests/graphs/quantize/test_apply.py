@@ -7,7 +7,7 @@ from small_graphs import constant, finish, given, linear, run, tied
 
 from seq2edge.bundle.bundle import Precision
 from seq2edge.errors import UsageError
-from seq2edge_graphs.quantize.apply import part_names, plan_precision, quantize
+from seq2edge_graphs.quantize.apply import plan_precision, quantize, weight_names
 
 RANDOM = np.random.default_rng(0)
 TABLE = RANDOM.normal(size=(100, 64)).astype(np.float32)
@@ -18,11 +18,11 @@ def graphs() -> list[ir.Model]:
 
 
 def test_parts_are_the_large_weights_of_all_graphs_each_once() -> None:
-    assert part_names([*graphs(), tied(TABLE)]) == ["tokens.weight", "linear.weight"]
+    assert weight_names([*graphs(), tied(TABLE)]) == ["tokens.weight", "linear.weight"]
 
 
 def test_small_weights_and_biases_are_no_parts() -> None:
-    assert part_names([linear("Gemm", TABLE[:2, :8], np.zeros(2, np.float32))]) == []
+    assert weight_names([linear("Gemm", TABLE[:2, :8], np.zeros(2, np.float32))]) == []
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from seq2edge.errors import DataError
-from seq2edge_graphs.shortlist.align import Sizes, learn
+from seq2edge_graphs.shortlist.align import Sizes, learn_shortlist
 
 WORDS, EOS = 40, 0
 SIZES = Sizes(source_tokens=WORDS + 10, vocabulary=100, best=2, frequent=3)
@@ -19,7 +19,7 @@ def pairs(count: int = 400):
 
 
 def test_a_word_is_learned_from_where_it_stands() -> None:
-    table, count = learn(pairs(), SIZES, always=[50], shared=False)
+    table, count = learn_shortlist(pairs(), SIZES, always=[50], shared=False)
     assert count == 400
     for word in range(1, WORDS):
         assert 99 - word in table.of(word)
@@ -30,10 +30,10 @@ def test_a_word_is_learned_from_where_it_stands() -> None:
 
 
 def test_in_one_vocabulary_a_token_may_become_itself() -> None:
-    table, _ = learn(pairs(50), SIZES, always=[], shared=True)
+    table, _ = learn_shortlist(pairs(50), SIZES, always=[], shared=True)
     assert all(token in table.of(token) for token in range(SIZES.source_tokens))
 
 
 def test_it_needs_a_pair() -> None:
     with pytest.raises(DataError, match="no sentence pair"):
-        learn([], SIZES, always=[], shared=False)
+        learn_shortlist([], SIZES, always=[], shared=False)

@@ -4,7 +4,7 @@ import pytest
 
 from seq2edge.bench.run import alternate
 from seq2edge.bench.system import Answer
-from seq2edge.bench.workload import Texts, Work, first_token_only, search_options
+from seq2edge.bench.workload import GivenTexts, Workload, first_token_only, search_options
 from seq2edge.bundle.bundle import EMBEDDED, load_bundle
 from seq2edge.config.generation import GenerationOptions
 from seq2edge.errors import DataError, UsageError
@@ -22,35 +22,35 @@ def tokenizer() -> Tokenizer:
 
 
 def test_built_in_sentences_are_repeated_to_fill_a_batch(tokenizer: Tokenizer) -> None:
-    assert len(Texts().work(tokenizer, longest=256, largest_batch=64).sources) == 64
-    assert len(Texts().work(tokenizer, longest=256, largest_batch=1).sources) == 24
+    assert len(GivenTexts().work(tokenizer, longest=256, largest_batch=64).sources) == 64
+    assert len(GivenTexts().work(tokenizer, longest=256, largest_batch=1).sources) == 24
 
 
 def test_lines_that_say_nothing_are_left_out_with_their_references(tokenizer: Tokenizer) -> None:
-    work = Texts(["Good morning.", " ", "Hello."], ["a", "b", "c"]).work(tokenizer, longest=256, largest_batch=2)
+    work = GivenTexts(["Good morning.", " ", "Hello."], ["a", "b", "c"]).work(tokenizer, longest=256, largest_batch=2)
     assert len(work.sources) == 2
     assert work.references == ["a", "c"]
 
 
 def test_a_line_that_does_not_fit_is_named(tokenizer: Tokenizer) -> None:
     with pytest.raises(DataError, match=r"sentence 2 has \d+ tokens, but the model reads 4"):
-        Texts(["No!", "Where is the nearest train station?"]).work(tokenizer, longest=4, largest_batch=1)
+        GivenTexts(["No!", "Where is the nearest train station?"]).work(tokenizer, longest=4, largest_batch=1)
 
 
 def test_a_batch_larger_than_the_sentences_is_refused(tokenizer: Tokenizer) -> None:
     with pytest.raises(UsageError, match="a batch of 3 was asked for, but there are 2 sentences"):
-        Texts(["No!", "Yes!"]).work(tokenizer, longest=256, largest_batch=3)
+        GivenTexts(["No!", "Yes!"]).work(tokenizer, longest=256, largest_batch=3)
 
 
 def test_references_must_be_as_many_and_go_with_sentences() -> None:
     with pytest.raises(DataError, match="2 sentences and 1 references"):
-        Texts(["a", "b"], ["c"])
+        GivenTexts(["a", "b"], ["c"])
     with pytest.raises(UsageError, match="give --input"):
-        Texts(None, ["c"])
+        GivenTexts(None, ["c"])
 
 
 def test_batches_hold_every_sentence_once_longest_first() -> None:
-    work = Work([[1], [1, 2, 3], [1, 2], [1, 2, 3, 4]])
+    work = Workload([[1], [1, 2, 3], [1, 2], [1, 2, 3, 4]])
     assert work.batches(2) == [[3, 1], [2, 0]]
 
 
@@ -92,7 +92,7 @@ class Echo:
 
 def test_systems_have_their_turns_one_after_the_other() -> None:
     turns: list[str] = []
-    systems, work = {name: Echo(name, turns) for name in "AB"}, Work([[5], [6, 7]])
+    systems, work = {name: Echo(name, turns) for name in "AB"}, Workload([[5], [6, 7]])
     found = alternate(systems, dict.fromkeys("AB", work), dict.fromkeys("AB", OPTIONS), batch_size=2, rounds=3)
     assert "".join(turns) == "AB" + "ABABAB"
     assert found["A"].outputs == work.sources

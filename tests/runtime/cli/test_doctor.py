@@ -5,7 +5,7 @@ import subprocess
 import sys
 from dataclasses import replace
 
-from seq2edge.bench.environment import take_fingerprint
+from seq2edge.bench.environment import describe_environment
 from seq2edge.cli.doctor import advise, describe, examine
 from seq2edge.devices.probe import Probe
 from seq2edge.devices.registry import CPU, DEVICES
@@ -38,7 +38,7 @@ def test_a_crash_and_its_workaround_are_shown() -> None:
 
 
 def test_the_advice_follows_what_was_measured() -> None:
-    machine = replace(take_fingerprint(), allowed_cores=6, memory_bytes=8 << 30)
+    machine = replace(describe_environment(), allowed_cores=6, memory_bytes=8 << 30)
     plain = advise({CPU: WORKS}, machine, None)
     assert (plain.device, plain.precision, plain.threads, plain.workers) == ("cpu", "int8", 6, 6)
     assert advise({CPU: WORKS}, machine, 256 << 20).precision == "int4"

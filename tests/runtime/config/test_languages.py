@@ -2,7 +2,7 @@
 
 import pytest
 
-from seq2edge.config.languages import Languages, Tags, asked_tags, default_tags
+from seq2edge.config.languages import Languages, Tags, default_tags, resolve_tags
 from seq2edge.errors import UsageError
 
 CODES = {"deu_Latn": 11, "eng_Latn": 12, "fra_Latn": 13, "zho_Hans": 14, "zho_Hant": 15}
@@ -25,11 +25,11 @@ TWO = Languages(source="en", target="de")
     ],
 )
 def test_tags_stand_where_the_model_had_them(languages: Languages, source: str, target: str, tags: Tags) -> None:
-    assert asked_tags(languages, source, target) == tags
+    assert resolve_tags(languages, source, target) == tags
 
 
 def test_without_names_the_languages_are_those_of_the_model() -> None:
-    assert default_tags(MBART) == asked_tags(MBART, "", "")
+    assert default_tags(MBART) == resolve_tags(MBART, "", "")
 
 
 @pytest.mark.parametrize(
@@ -46,7 +46,7 @@ def test_an_unknown_language_is_refused_with_similar_ones(
     languages: Languages, source: str, target: str, words: str
 ) -> None:
     with pytest.raises(UsageError, match=words):
-        asked_tags(languages, source, target)
+        resolve_tags(languages, source, target)
 
 
 def test_languages_of_a_manifest_have_tags() -> None:

@@ -12,8 +12,8 @@ from seq2edge.bundle.bundle import EMBEDDED, load_bundle
 from seq2edge.devices import topk_graphs
 from seq2edge.devices.auto import fastest, resolve_device
 from seq2edge.devices.probe import Probe
-from seq2edge.devices.registry import CPU, DEVICES, Place, parse_options, provider_options
-from seq2edge.devices.session import computing, elsewhere, open_session
+from seq2edge.devices.registry import CPU, DEVICES, DeviceConfig, parse_options, provider_options
+from seq2edge.devices.session import compute_nodes, nodes_on_other_providers, open_session
 from seq2edge.engine.engine import OnnxEngine
 from seq2edge.errors import BundleError, UsageError
 
@@ -25,7 +25,7 @@ def test_a_device_that_is_not_installed_says_how_to_get_it() -> None:
     absent = [name for name, one in DEVICES.items() if one.provider not in onnxruntime.get_available_providers()]
     for name in {"cuda", "directml"} & set(absent):
         with pytest.raises(UsageError, match=f"{name!r} needs onnxruntime's .*, which is not installed: .*pip"):
-            open_session(topk_graphs.TRIAL, threads=1, place=Place(device=name))
+            open_session(topk_graphs.TRIAL, threads=1, place=DeviceConfig(device=name))
 
 
 def test_a_device_that_is_not_there_comes_before_a_bundle_that_does_not_fit() -> None:
@@ -57,21 +57,21 @@ def test_graphs_that_compute_in_half_are_for_gpus_and_for_trying_them_out() -> N
 
 
 def test_providers_are_told_not_to_round() -> None:
-    assert provider_options(Place(device="cuda"), 1)["use_tf32"] == "0"
-    assert '"INFERENCE_PRECISION_HINT": "f32"' in provider_options(Place(device="openvino"), 3)["load_config"]
-    assert '"INFERENCE_NUM_THREADS": "3"' in provider_options(Place(device="openvino"), 3)["load_config"]
+    assert provider_options(DeviceConfig(device="cuda"), 1)["use_tf32"] == "0"
+    assert '"INFERENCE_PRECISION_HINT": "f32"' in provider_options(DeviceConfig(device="openvino"), 3)["load_config"]
+    assert '"INFERENCE_NUM_THREADS": "3"' in provider_options(DeviceConfig(device="openvino"), 3)["load_config"]
 
 
 def test_given_provider_options_win() -> None:
-    assert provider_options(Place(device="openvino", options={"device_type": "GPU"}), 1)["device_type"] == "GPU"
+    assert provider_options(DeviceConfig(device="openvino", options={"device_type": "GPU"}), 1)["device_type"] == "GPU"
 
 
 @pytest.mark.parametrize("device", ["cuda", "tensorrt", "webgpu", "directml"])
 def test_options_for_fixed_shapes_are_refused(device: str) -> None:
     [name] = DEVICES[device].fixed_shapes
     with pytest.raises(UsageError, match=f"{name} needs shapes that never change"):
-        provider_options(Place(device=device, options={name: "1"}), 1)
-    provider_options(Place(device=device, options={name: "0"}), 1)
+        provider_options(DeviceConfig(device=device, options={name: "1"}), 1)
+    provider_options(DeviceConfig(device=device, options={name: "0"}), 1)
 
 
 def test_provider_options_are_read_from_the_command_line() -> None:
@@ -102,18 +102,20 @@ def test_auto_only_tries_devices_that_can_run_the_bundle(monkeypatch: pytest.Mon
         return Probe(works=True, milliseconds=10.0 if device is CPU else 1.0)
 
     assert (
-        resolve_device(Place(device="auto"), MANIFEST, ask=ask).device == "cpu"
+        resolve_device(DeviceConfig(device="auto"), MANIFEST, ask=ask).device == "cpu"
     )  # the embedded bundle is for the CPU alone
     assert tried == []
     portable = replace(MANIFEST, dialect="portable", precision="fp32")
-    assert resolve_device(Place(device="auto", strict=True), portable, ask=ask) == Place(device="webgpu", strict=True)
+    assert resolve_device(DeviceConfig(device="auto", strict=True), portable, ask=ask) == DeviceConfig(
+        device="webgpu", strict=True
+    )
     assert tried == ["cpu", "webgpu"]
-    assert resolve_device(Place(device="openvino"), portable, ask=ask).device == "openvino"
+    assert resolve_device(DeviceConfig(device="openvino"), portable, ask=ask).device == "openvino"
 
 
 def test_auto_takes_no_provider_options() -> None:
     with pytest.raises(UsageError, match="name it with --device"):
-        resolve_device(Place(device="auto", options={"a": "1"}), MANIFEST)
+        resolve_device(DeviceConfig(device="auto", options={"a": "1"}), MANIFEST)
 
 
 def test_auto_translates_and_says_where() -> None:
@@ -123,8 +125,8 @@ def test_auto_translates_and_says_where() -> None:
 
 
 def test_what_runs_elsewhere_is_told_apart_from_counting_sizes() -> None:
-    assert computing(Counter(Shape=3, Concat=2, LessOrEqual=1)) == Counter()
-    assert computing(Counter(Shape=3, MatMul=2)) == Counter(MatMul=2)
+    assert compute_nodes(Counter(Shape=3, Concat=2, LessOrEqual=1)) == Counter()
+    assert compute_nodes(Counter(Shape=3, MatMul=2)) == Counter(MatMul=2)
 
 
 class Split:
@@ -153,8 +155,8 @@ class Split:
 def test_nodes_on_another_provider_are_noted_and_strictness_makes_them_an_error() -> None:
     from seq2edge.devices.session import _check_strict
 
-    place = Place(device="webgpu")
-    assert elsewhere(Split(MatMul=2, Shape=1), place) == {CPU.provider: Counter(MatMul=2, Shape=1)}
+    place = DeviceConfig(device="webgpu")
+    assert nodes_on_other_providers(Split(MatMul=2, Shape=1), place) == {CPU.provider: Counter(MatMul=2, Shape=1)}
     _check_strict(Split(Shape=4), Path("decoder.onnx"), place)
     with pytest.raises(UsageError, match=r"would run nodes of decoder\.onnx: MatMul 2"):
         _check_strict(Split(MatMul=2, Shape=1), Path("decoder.onnx"), place)
@@ -169,4 +171,4 @@ def test_an_onnxruntime_that_cannot_tell_is_no_reason_to_pretend() -> None:
     from seq2edge.devices.session import _check_strict
 
     with pytest.raises(UsageError, match="cannot tell where nodes run"):
-        _check_strict(object(), Path("decoder.onnx"), Place(device="webgpu"))
+        _check_strict(object(), Path("decoder.onnx"), DeviceConfig(device="webgpu"))

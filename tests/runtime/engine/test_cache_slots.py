@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 
-from seq2edge.engine.kv_inplace import Slot
+from seq2edge.engine.kv_inplace import CacheSlot
 
 
 @pytest.mark.parametrize("beams", [1, 2, 4, 6])
 def test_every_beam_finds_what_its_ancestors_wrote(beams: int) -> None:
     random = np.random.default_rng(beams)
-    slot = Slot(2, size=beams, length=1)
+    slot = CacheSlot(2, size=beams, length=1)
     cache = np.zeros((3 * beams, 60), dtype=np.int64)  # by row and token
     written = np.zeros((beams, 1), dtype=np.int64)  # by beam
     for length in range(1, 60):
@@ -24,7 +24,7 @@ def test_every_beam_finds_what_its_ancestors_wrote(beams: int) -> None:
 
 
 def test_only_what_differs_is_copied() -> None:
-    slot = Slot(0, size=2, length=5)
+    slot = CacheSlot(0, size=2, length=5)
     assert slot.follow([0, 0], 5) == [(0, 1, 5)]  # both are still alike
     assert slot.follow([0, 1], 6) == []
     assert slot.follow([1, 1], 7) == [(1, 0, 5)]
@@ -32,6 +32,6 @@ def test_only_what_differs_is_copied() -> None:
 
 
 def test_a_copy_goes_where_the_least_is_to_be_copied() -> None:
-    slot = Slot(0, size=3, length=1)
+    slot = CacheSlot(0, size=3, length=1)
     slot.follow([0, 0, 2], 4)  # the rows 0 and 1 are alike up to there, the row 2 is not
     assert slot.follow([0, 0, 0], 5) == [(0, 1, 4), (0, 2, 1)]

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from seq2edge.errors import DataError
-from seq2edge.files.lines import arriving, read_lines
+from seq2edge.files.lines import available_lines, read_lines
 
 ECHO = """
 import sys
@@ -75,7 +75,7 @@ def test_a_fast_pipe_is_read_in_large_groups() -> None:
             asked.release()
             yield str(number)
 
-    groups = arriving(source(), 9)
+    groups = available_lines(source(), 9)
     found = [next(groups)]
     for _ in range(len(found[0]) + 10):  # the one behind the nine that have room
         assert asked.acquire(timeout=60)
@@ -88,7 +88,7 @@ def test_a_fast_pipe_is_read_in_large_groups() -> None:
 def test_a_slow_pipe_is_read_line_by_line(tmp_path: Path) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
-    groups = arriving(read_lines(pipe), 100)
+    groups = available_lines(read_lines(pipe), 100)
     answered = threading.Semaphore(0)
 
     def write() -> None:
@@ -108,7 +108,7 @@ def test_a_slow_pipe_is_read_line_by_line(tmp_path: Path) -> None:
 
 
 def test_no_line_gives_no_group() -> None:
-    assert list(arriving(iter(()), 5)) == []
+    assert list(available_lines(iter(()), 5)) == []
 
 
 def test_an_error_of_the_reader_comes_after_the_lines_before_it(tmp_path: Path) -> None:
@@ -116,7 +116,7 @@ def test_an_error_of_the_reader_comes_after_the_lines_before_it(tmp_path: Path) 
     file.write_bytes(b"one\ntwo\n\xff\nfour\n")
     found: list[str] = []
     with pytest.raises(DataError, match="line 3 of"):
-        found.extend(line for group in arriving(read_lines(file), 100) for line in group)
+        found.extend(line for group in available_lines(read_lines(file), 100) for line in group)
     assert found == ["one", "two"]
 
 
@@ -130,7 +130,7 @@ def test_closing_ends_the_reader(most: int) -> None:
             yield str(number)
 
     before = set(threading.enumerate())
-    groups = arriving(source(), most)
+    groups = available_lines(source(), most)
     next(groups)
     [reader] = set(threading.enumerate()) - before
     groups.close()

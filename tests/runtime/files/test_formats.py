@@ -4,16 +4,16 @@ import json
 
 import pytest
 
-from seq2edge.files.formats import FORMATS, Columns
+from seq2edge.files.formats import FORMATS, OutputColumns
 from seq2edge.results import Translation
 
 EMPTY = Translation(text="")
-FULL = Columns(translations=3, alignment=True)
+FULL = OutputColumns(translations=3, alignment=True)
 
 
 def test_an_empty_line_has_its_columns() -> None:
     assert FORMATS["text"](4, EMPTY, FULL) == "4 |||  ||| 0.0000 ||| "
-    assert FORMATS["text"](4, EMPTY, Columns(alignment=True)) == " ||| "
+    assert FORMATS["text"](4, EMPTY, OutputColumns(alignment=True)) == " ||| "
     assert FORMATS["tsv"](4, EMPTY, FULL).split("\t") == ["", "0.0000", "", "", "", "", "", ""]
     content = json.loads(FORMATS["jsonl"](4, EMPTY, FULL))
     assert (content["alternatives"], content["alignment"], content["source_pieces"]) == ([], "", [])
@@ -21,5 +21,5 @@ def test_an_empty_line_has_its_columns() -> None:
 
 @pytest.mark.parametrize(("form", "line"), [("text", ""), ("tsv", "\t0.0000\t")])
 def test_what_was_not_asked_for_is_left_out(form: str, line: str) -> None:
-    assert FORMATS[form](4, EMPTY, Columns()) == line
-    assert "alternatives" not in json.loads(FORMATS["jsonl"](4, EMPTY, Columns()))
+    assert FORMATS[form](4, EMPTY, OutputColumns()) == line
+    assert "alternatives" not in json.loads(FORMATS["jsonl"](4, EMPTY, OutputColumns()))

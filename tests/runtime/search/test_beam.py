@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from seq2edge.errors import UsageError
 from seq2edge.search import search
-from seq2edge.search.logits_processors import Processors
+from seq2edge.search.logits_processors import LogitsProcessors
 
 SENTENCES = 5
 STARTS = [[0]] * SENTENCES
@@ -148,7 +148,7 @@ def test_a_hook_cannot_change_the_tokens(decoder, table, options) -> None:
 
 def test_rules_that_are_over_step_aside(options) -> None:
     given_options = options(min_new_tokens=2, forced_bos_token_id=5, forced_eos_token_id=2)
-    processors = Processors(given_options, 1)
+    processors = LogitsProcessors(given_options, 1)
     assert [length for length in range(1, 9) if processors.needed(length)] == [1, 2, 8]
 
 

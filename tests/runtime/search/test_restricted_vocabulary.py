@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from seq2edge.errors import WrongValueError
-from seq2edge.search import Growing, prefix_block, search
+from seq2edge.search import StreamingSearch, prefix_block, search
 
 VOCABULARY = 12
 LISTS = [[2, 3, 5, 6, 9], [2, 4, 5, 8, 11], [2, 3, 7, 10]]  # of each sentence; 2 ends
@@ -109,7 +109,7 @@ def test_a_hook_sees_the_whole_vocabulary_and_ids(decoder, table, options, beams
 @pytest.mark.parametrize("beams", [1, 3])
 def test_what_grows_is_told_in_ids(decoder, table, options, beams) -> None:
     chosen = options(num_beams=beams)
-    growing = Growing(Narrow(decoder, table(VOCABULARY), LISTS[:1]), prefix_block([[0]], chosen), chosen)
+    growing = StreamingSearch(Narrow(decoder, table(VOCABULARY), LISTS[:1]), prefix_block([[0]], chosen), chosen)
     *_, last = growing
     [[found], *_] = both(decoder, table, chosen)[0]
     assert growing.found is not None

@@ -3,7 +3,7 @@ import pytest
 
 from seq2edge.search import search
 from seq2edge.search.logits_processors import keep_top_k, keep_top_p, temperature
-from seq2edge.search.sampling import Noise
+from seq2edge.search.sampling import GumbelNoise
 from seq2edge.search.top_k import top_k
 
 PROBABILITIES = np.array([0.05, 0.1, 0.15, 0.3, 0.4])
@@ -53,7 +53,7 @@ def test_later_tokens_are_drawn_by_their_probability_too(decoder, options) -> No
 def test_noise_makes_the_highest_ones_draws_without_replacement() -> None:
     probabilities = PROBABILITIES[1:] / PROBABILITIES[1:].sum()
     scores = np.tile(np.log(probabilities).astype(np.float32), (6000, 1))
-    pairs = top_k(Noise([np.random.default_rng(3)])(scores, np.array([0])), 2)[0]
+    pairs = top_k(GumbelNoise([np.random.default_rng(3)])(scores, np.array([0])), 2)[0]
     counts = np.zeros((4, 4))
     np.add.at(counts, tuple(pairs.T), 1)
     expected = probabilities[:, None] * probabilities / (1 - probabilities[:, None])

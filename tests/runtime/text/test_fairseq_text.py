@@ -12,7 +12,7 @@ from scripts_text import lines, sentences
 from seq2edge.config.tokenizer import Moses, SpecialTokens, Tokenization
 from seq2edge.errors import MissingExtraError
 from seq2edge.results import Translation
-from seq2edge.text.tokenizer import MosesWords, Tokenizer, load_moses, load_tokenizer
+from seq2edge.text.tokenizer import MosesTokenizer, Tokenizer, load_moses, load_tokenizer
 from seq2edge.text.vocabularies.bpe import merged
 from seq2edge.translator import TextStream
 
@@ -140,7 +140,7 @@ def test_a_growing_text_of_moses_never_takes_back_what_it_said(language: str) ->
     for text in texts(150):
         words = moses.cut_source(text).split()
 
-        def grow(words: list[str] = words, moses: MosesWords = moses) -> Any:
+        def grow(words: list[str] = words, moses: MosesTokenizer = moses) -> Any:
             for count in range(1, len(words) + 1):
                 yield moses.join_so_far(" ".join(words[:count]))
             return Translation(text=moses.join(" ".join(words)))

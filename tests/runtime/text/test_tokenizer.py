@@ -4,7 +4,7 @@ import pytest
 
 from seq2edge.bundle.bundle import EMBEDDED, load_bundle
 from seq2edge.search import Hypothesis
-from seq2edge.text.segments import Part, make_parts
+from seq2edge.text.segments import Segment, make_segments
 from seq2edge.text.tokenizer import Frame, Tokenizer, load_tokenizer
 from seq2edge.translator import translation_of
 
@@ -35,7 +35,7 @@ def test_marks_are_all_that_is_not_the_text(frame: Frame) -> None:
 def test_a_loop_is_flagged_although_the_source_is_filled_up(tokenizer: Tokenizer) -> None:
     frame = Frame(after=(3,), pad=0, length=40)
     filled = Tokenizer(tokenizer.source, tokenizer.target, eos=3, frame=frame)
-    part = Part(number=0, text="", ids=frame.around([10, 11, 12]), unknown=0)
+    part = Segment(number=0, text="", ids=frame.around([10, 11, 12]), unknown=0)
     found = Hypothesis(tokens=[5, 6] * 8, score=0.0, token_scores=[0.0] * 16, ended=False)
     assert translation_of(part, found, (), filled).repeats
 
@@ -66,7 +66,7 @@ def test_one_visible_character_is_a_text(tokenizer: Tokenizer, text: str) -> Non
 
 
 def test_unknown_characters_are_counted_only_in_what_is_kept(tokenizer: Tokenizer) -> None:
-    [whole] = make_parts(["I have a ☃ dog ☃☃."], tokenizer, longest=90, long="truncate")
+    [whole] = make_segments(["I have a ☃ dog ☃☃."], tokenizer, longest=90, long="truncate")
     assert whole.unknown == 3
-    [cut] = make_parts(["I have a ☃ dog. " + "dog " * 90 + "☃☃"], tokenizer, longest=20, long="truncate")
+    [cut] = make_segments(["I have a ☃ dog. " + "dog " * 90 + "☃☃"], tokenizer, longest=20, long="truncate")
     assert (cut.unknown, cut.truncated) == (1, True)

@@ -19,11 +19,11 @@ from seq2edge_export.loaders.ctranslate2.vocabulary import (
     tokenization_of,
     unsupported_text,
 )
-from seq2edge_export.loaders.ctranslate2.weights import POSITIONS, places, widen
+from seq2edge_export.loaders.ctranslate2.weights import POSITIONS, weight_map, widen
 from seq2edge_export.loaders.marian.files import begins_as_marian
 from seq2edge_export.loaders.recipe.files import tokenizer_files
 from seq2edge_export.loaders.state_dict import StateDict
-from seq2edge_export.loaders.weight_map import Place, fill, misfit
+from seq2edge_export.loaders.weight_map import WeightMapping, fill, shape_mismatch
 from seq2edge_export.model.transformer import Transformer
 
 BEAMS = 4  # as Argos Translate searches
@@ -52,7 +52,7 @@ def build(binary: Binary, epsilon: float) -> Transformer:
     """The model itself, every variable in its place."""
     state = widen(binary.variables)
     shape = shape_of(binary, state, stack_of("encoder", binary), epsilon)
-    found = places(shape, state)
+    found = weight_map(shape, state)
     with torch.device("meta"):  # shapes alone: sizes that do not fit together could ask for any amount of memory
         problems = _tensor_problems(state, found, Transformer(shape))
     if problems:
@@ -70,13 +70,13 @@ def _refuse(path: Path, binary: Binary, settings: TokenSettings, known: Vocabula
         raise CheckpointError(f"{path} has what this family cannot express: {'; '.join(problems)}")
 
 
-def _tensor_problems(state: StateDict, found: list[Place], model: Transformer) -> list[str]:
+def _tensor_problems(state: StateDict, found: list[WeightMapping], model: Transformer) -> list[str]:
     names = {place.theirs for place in found}
     problems = [f"{name} is missing" for name in sorted(names - state.keys())]
     surplus = [name for name in state if "/" in name and name not in {*names, *POSITIONS.values()}]
     problems += [f"{name} has no place in it" for name in surplus]
     return problems + [
-        text for place in found if place.theirs in state if (text := misfit(place, state[place.theirs], model))
+        text for place in found if place.theirs in state if (text := shape_mismatch(place, state[place.theirs], model))
     ]
 
 

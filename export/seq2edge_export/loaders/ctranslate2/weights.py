@@ -14,7 +14,7 @@ from seq2edge.config.architecture import Architecture
 from seq2edge.errors import CheckpointError
 from seq2edge_export.loaders.ctranslate2.files import SCALE, Array, Variables
 from seq2edge_export.loaders.state_dict import StateDict
-from seq2edge_export.loaders.weight_map import Place
+from seq2edge_export.loaders.weight_map import WeightMapping
 
 INT16_SCALE = np.float32(1000)  # of int16 weights that were saved without one
 
@@ -89,15 +89,15 @@ def source_embedding(names: Collection[str]) -> str:
     return next((name for name in SOURCES if name in names), SOURCES[0])
 
 
-def places(shape: Architecture, names: Collection[str]) -> list[Place]:
+def weight_map(shape: Architecture, names: Collection[str]) -> list[WeightMapping]:
     """A place for every parameter of ours but the positions; linear layers may be without bias."""
     found = [
-        Place(source_embedding(names), ("source_embedding.tokens.weight",)),
-        Place(TARGET, ("target_embedding.tokens.weight",)),
-        Place(OUTPUT, ("output.weight",)),
+        WeightMapping(source_embedding(names), ("source_embedding.tokens.weight",)),
+        WeightMapping(TARGET, ("target_embedding.tokens.weight",)),
+        WeightMapping(OUTPUT, ("output.weight",)),
     ]
     if shape.output_bias:
-        found.append(Place(OUTPUT_BIAS, ("output.bias",)))
+        found.append(WeightMapping(OUTPUT_BIAS, ("output.bias",)))
     feed_forward = GATED if shape.gated else FEED_FORWARD
     for layer in range(shape.encoder_layers):
         found += _modules(f"encoder/layer_{layer}", f"encoder.{layer}", SELF | feed_forward, names)
@@ -111,14 +111,16 @@ def places(shape: Architecture, names: Collection[str]) -> list[Place]:
     return found
 
 
-def _modules(theirs: str, ours: str, modules: dict[str, tuple[str, ...]], names: Collection[str]) -> Iterator[Place]:
+def _modules(
+    theirs: str, ours: str, modules: dict[str, tuple[str, ...]], names: Collection[str]
+) -> Iterator[WeightMapping]:
     for their_module, our_modules in modules.items():
         yield from _module(f"{theirs}/{their_module}", tuple(f"{ours}.{module}" for module in our_modules), names)
 
 
-def _module(theirs: str, ours: tuple[str, ...], names: Collection[str]) -> Iterator[Place]:
+def _module(theirs: str, ours: tuple[str, ...], names: Collection[str]) -> Iterator[WeightMapping]:
     is_norm = ours[0].endswith("norm")
     for kind, their_kind in (("weight", "gamma"), ("bias", "beta")) if is_norm else (("weight",) * 2, ("bias",) * 2):
         name = f"{theirs}/{their_kind}"
         if their_kind != "bias" or name in names:
-            yield Place(name, tuple(f"{module}.{kind}" for module in ours))
+            yield WeightMapping(name, tuple(f"{module}.{kind}" for module in ours))

@@ -42,7 +42,7 @@ TASK = "translation"
 
 
 @dataclass(frozen=True, kw_only=True)
-class ModelSettings:
+class FairseqModelSettings:
     """The settings of the ``transformer`` architecture that decide what it computes, with fairseq's defaults."""
 
     encoder_embed_dim: int = 512
@@ -76,11 +76,11 @@ class ModelSettings:
 
 
 @dataclass(frozen=True)
-class Settings:
+class FairseqSettings:
     """All that is said, by the part of fairseq that it is for."""
 
     architecture: str
-    model: ModelSettings
+    model: FairseqModelSettings
     others: Values  # of the model
     task: Values
     bpe: Values
@@ -88,7 +88,7 @@ class Settings:
     generation: Values
 
 
-def read_settings(content: Values, path: Path, problems: list[str]) -> Settings:
+def read_settings(content: Values, path: Path, problems: list[str]) -> FairseqSettings:
     """The settings, which are one namespace in older checkpoints (``args``) and parts in newer ones (``cfg``)."""
     try:
         args, cfg = plain_dict(content.get("args")), plain_dict(content.get("cfg"))
@@ -98,7 +98,7 @@ def read_settings(content: Values, path: Path, problems: list[str]) -> Settings:
         raise CheckpointError(f"{path} is no checkpoint of fairseq: it has neither args nor cfg")
     parts = _parts(args) if args else {key: plain_dict(value) for key, value in cfg.items()}
     values = _flat(parts.get("model", {}))
-    return Settings(
+    return FairseqSettings(
         architecture=str(values.get("arch") or values.get("_name") or "transformer"),
         model=_read_model(values, problems),
         others=values,
@@ -109,7 +109,7 @@ def read_settings(content: Values, path: Path, problems: list[str]) -> Settings:
     )
 
 
-def unsupported(settings: Settings) -> list[str]:
+def unsupported(settings: FairseqSettings) -> list[str]:
     """Everything that our Transformer has not, each once."""
     model, task = settings.model, settings.task.get("_name") or TASK
     found = [WORDS[name] for name in WORDS if settings.others.get(name) not in (None, False, 0, "", [])]
@@ -122,7 +122,7 @@ def unsupported(settings: Settings) -> list[str]:
     return list(dict.fromkeys([*found, *_differences(model)]))
 
 
-def _differences(model: ModelSettings) -> Iterator[str]:
+def _differences(model: FairseqModelSettings) -> Iterator[str]:
     for name in SAME:
         encoder, decoder = (getattr(model, f"{side}_{name}") for side in ("encoder", "decoder"))
         if encoder != decoder:
@@ -153,10 +153,10 @@ def _flat(values: Values) -> Values:
     return {**values, **inner}
 
 
-def _read_model(values: Values, problems: list[str]) -> ModelSettings:
-    hints = get_type_hints(ModelSettings)
+def _read_model(values: Values, problems: list[str]) -> FairseqModelSettings:
+    hints = get_type_hints(FairseqModelSettings)
     found: Values = {}
-    for field in fields(ModelSettings):
+    for field in fields(FairseqModelSettings):
         value = values.get(field.name)
         if value is None:
             continue
@@ -165,7 +165,7 @@ def _read_model(values: Values, problems: list[str]) -> ModelSettings:
             found[field.name] = value
         else:
             problems.append(f"{field.name} is {value!r}")
-    model = ModelSettings(**found)
+    model = FairseqModelSettings(**found)
     inherited = {
         f"decoder_{name}": getattr(model, f"encoder_{name}")
         for name in ("embed_dim", "ffn_embed_dim")

@@ -47,7 +47,7 @@ PIECES = (".model", ".spm")
 
 
 @dataclass(frozen=True)
-class Files:
+class FairseqFiles:
     """The checkpoint, and what was found around it."""
 
     model: Path
@@ -71,7 +71,7 @@ def find_model(path: Path) -> Path | None:
     return None
 
 
-def find_files(path: Path) -> Files:
+def find_files(path: Path) -> FairseqFiles:
     """The checkpoint with its dictionaries and the files of its tokenizer."""
     model = find_model(path)
     if model is None:
@@ -83,7 +83,7 @@ def find_files(path: Path) -> Files:
         names = ", ".join(str(folder) for folder in sorted(folders))
         raise CheckpointError(f"there are dictionaries in {names}; leave those that belong to {model.name}")
     near = [file for file in around if file.parent in {*folders, model.absolute().parent}]
-    return Files(
+    return FairseqFiles(
         model=model,
         dictionaries={match[1]: file for file in dictionaries if (match := DICTIONARY.fullmatch(file.name))},
         codes=[file for file in near if CODES.fullmatch(file.name)],

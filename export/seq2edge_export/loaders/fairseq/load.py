@@ -15,23 +15,29 @@ from seq2edge.config.architecture import Architecture
 from seq2edge.config.generation import GenerationOptions
 from seq2edge.errors import CheckpointError
 from seq2edge_export.checkpoint import FORMAT_VERSION, Checkpoint, CheckpointConfig
-from seq2edge_export.loaders.fairseq.config import ACTIVATIONS, ModelSettings, Settings, read_settings, unsupported
-from seq2edge_export.loaders.fairseq.files import Files, find_files, find_model, looks_like_fairseq, read_pickled
-from seq2edge_export.loaders.fairseq.vocabulary import TOKENS, Text, read_text
+from seq2edge_export.loaders.fairseq.config import (
+    ACTIVATIONS,
+    FairseqModelSettings,
+    FairseqSettings,
+    read_settings,
+    unsupported,
+)
+from seq2edge_export.loaders.fairseq.files import FairseqFiles, find_files, find_model, looks_like_fairseq, read_pickled
+from seq2edge_export.loaders.fairseq.vocabulary import TOKENS, FairseqText, read_text
 from seq2edge_export.loaders.fairseq.weights import final_norms, read_tensors, upgraded
 from seq2edge_export.loaders.hugging_face.weights import (
     POSITIONS,
     Embeddings,
     Tables,
     fill_positions,
-    places,
     same,
     stretched,
+    weight_map,
 )
 from seq2edge_export.loaders.recipe.config import count_layers
 from seq2edge_export.loaders.recipe.files import tokenizer_files
 from seq2edge_export.loaders.state_dict import StateDict
-from seq2edge_export.loaders.weight_map import Place, fill, misfit
+from seq2edge_export.loaders.weight_map import WeightMapping, fill, shape_mismatch
 from seq2edge_export.model.transformer import Transformer
 
 SOURCE, TARGET = ("model.encoder.embed_tokens.weight", "model.decoder.embed_tokens.weight")
@@ -40,7 +46,7 @@ FIRST_ROW = TOKENS.pad + 1  # of position tables: those before belong to padding
 MOST_POSITIONS = 100_000  # of fairseq's formula
 
 
-def build(path: Path, settings: ModelSettings, state: StateDict, sizes: tuple[int, int]) -> Transformer:
+def build(path: Path, settings: FairseqModelSettings, state: StateDict, sizes: tuple[int, int]) -> Transformer:
     """The model itself, every tensor in its place; ``sizes`` are those of the dictionaries."""
     _check_layers(path, settings, state)
     norms, state = final_norms(state), upgraded(state)
@@ -48,7 +54,7 @@ def build(path: Path, settings: ModelSettings, state: StateDict, sizes: tuple[in
     shape = _shape(
         path, settings, embeddings, sizes, _positions(settings, state), settings.norm_first and norms["encoder"]
     )
-    found = [*embeddings.places(), *places(shape)]
+    found = [*embeddings.weight_map(), *weight_map(shape)]
     problems = _tensor_problems(settings, state, found, _without_content(path, shape))
     if settings.norm_first and norms["encoder"] != norms["decoder"]:
         problems.append("encoder and decoder are of versions of which one alone has a final norm")
@@ -60,7 +66,7 @@ def build(path: Path, settings: ModelSettings, state: StateDict, sizes: tuple[in
     return model.eval()
 
 
-def _check_layers(path: Path, settings: ModelSettings, state: StateDict) -> None:
+def _check_layers(path: Path, settings: FairseqModelSettings, state: StateDict) -> None:
     """Before anything is made of them: there may be said to be any number."""
     wanted = {"encoder": settings.encoder_layers, "decoder": settings.decoder_layers}
     found = {side: count_layers(state, side) for side in wanted}
@@ -70,7 +76,7 @@ def _check_layers(path: Path, settings: ModelSettings, state: StateDict) -> None
         raise CheckpointError(f"{path} does not hold the Transformer that it describes: {'; '.join(problems)}")
 
 
-def _embeddings(settings: ModelSettings, state: StateDict) -> Embeddings:
+def _embeddings(settings: FairseqModelSettings, state: StateDict) -> Embeddings:
     """What the settings share, or what is equal, is one."""
     source = SOURCE
     target = source if settings.share_all_embeddings or same(state, source, TARGET) else TARGET
@@ -78,7 +84,7 @@ def _embeddings(settings: ModelSettings, state: StateDict) -> Embeddings:
     return Embeddings(source, target, target if tied or same(state, OUTPUT, target) else OUTPUT, bias=False)
 
 
-def _positions(settings: ModelSettings, state: StateDict) -> int:
+def _positions(settings: FairseqModelSettings, state: StateDict) -> int:
     """How many there are on both sides; a table of the file that is no table counts as one of the right size."""
     most = {"encoder": settings.max_source_positions, "decoder": settings.max_target_positions}
     for side in _learned(settings):
@@ -88,7 +94,7 @@ def _positions(settings: ModelSettings, state: StateDict) -> int:
     return min(*most.values(), MOST_POSITIONS)
 
 
-def _tables(settings: ModelSettings, state: StateDict, shape: Architecture) -> Tables:
+def _tables(settings: FairseqModelSettings, state: StateDict, shape: Architecture) -> Tables:
     """The rows of both position tables that are used; none if there are no positions."""
     if settings.no_token_positional_embeddings:
         return {}
@@ -101,7 +107,7 @@ def _tables(settings: ModelSettings, state: StateDict, shape: Architecture) -> T
     }
 
 
-def _learned(settings: ModelSettings) -> list[str]:
+def _learned(settings: FairseqModelSettings) -> list[str]:
     """The sides whose positions are in the file."""
     if settings.no_token_positional_embeddings:
         return []
@@ -119,7 +125,7 @@ def _table_problem(name: str, table: Tensor | None, width: int) -> str:
 
 def _shape(
     path: Path,
-    settings: ModelSettings,
+    settings: FairseqModelSettings,
     embeddings: Embeddings,
     sizes: tuple[int, int],
     positions: int,
@@ -158,13 +164,15 @@ def _without_content(path: Path, shape: Architecture) -> Transformer:
         raise CheckpointError(f"{path} does not hold the Transformer that it describes, which nothing could") from None
 
 
-def _tensor_problems(settings: ModelSettings, state: StateDict, found: list[Place], model: Transformer) -> list[str]:
+def _tensor_problems(
+    settings: FairseqModelSettings, state: StateDict, found: list[WeightMapping], model: Transformer
+) -> list[str]:
     names, learned = {place.theirs for place in found}, {POSITIONS[side] for side in _learned(settings)}
     problems = [f"{name} is missing" for name in sorted(names - state.keys())]
     surplus = [name for name in state if name not in {*names, *learned, SOURCE, TARGET, OUTPUT}]
     problems += [f"{name} has no place in it" for name in surplus]
     problems += [_table_problem(name, state.get(name), model.shape.width) for name in sorted(learned)]
-    problems += [misfit(place, state[place.theirs], model) for place in found if place.theirs in state]
+    problems += [shape_mismatch(place, state[place.theirs], model) for place in found if place.theirs in state]
     return list(filter(None, problems))
 
 
@@ -252,7 +260,7 @@ def load_fairseq(path: Path) -> Checkpoint:
     return Checkpoint("fairseq", config, generation, model, rules, tokenizer)
 
 
-def _text(settings: Settings, files: Files, state: StateDict, problems: list[str]) -> Text | None:
+def _text(settings: FairseqSettings, files: FairseqFiles, state: StateDict, problems: list[str]) -> FairseqText | None:
     """How it reads and writes; what is wrong with it is added to ``problems``."""
     source, target = (len(state[name]) if name in state and state[name].dim() else 0 for name in EMBEDDINGS)
     try:

@@ -18,8 +18,8 @@ from seq2edge.config.tokenizer import Kind, Moses, SpecialTokens, Tokenization
 from seq2edge.errors import CheckpointError
 from seq2edge.text.vocabularies.bpe import GOES_ON
 from seq2edge.text.vocabularies.sentencepiece import SPACE
-from seq2edge_export.loaders.fairseq.config import Settings, Values
-from seq2edge_export.loaders.fairseq.files import Files
+from seq2edge_export.loaders.fairseq.config import FairseqSettings, Values
+from seq2edge_export.loaders.fairseq.files import FairseqFiles
 from seq2edge_export.loaders.hugging_face.tokenizer import made_file
 
 MARKS = ("<s>", "<pad>", "</s>", "<unk>")
@@ -69,7 +69,7 @@ Numbers = dict[str, int]
 
 
 @dataclass(frozen=True)
-class Text:
+class FairseqText:
     """Both languages, the sizes of their dictionaries, and the rules by the paths of the files."""
 
     source: str
@@ -78,7 +78,7 @@ class Text:
     rules: Tokenization
 
 
-def read_text(settings: Settings, files: Files, rows: tuple[int, int]) -> Text:
+def read_text(settings: FairseqSettings, files: FairseqFiles, rows: tuple[int, int]) -> FairseqText:
     """What the checkpoint says, else what the dictionaries show; ``rows`` are those of its embeddings."""
     known = {language: read_dictionary(path) for language, path in files.dictionaries.items()}
     if not known:
@@ -87,7 +87,7 @@ def read_text(settings: Settings, files: Files, rows: tuple[int, int]) -> Text:
     problems = list(_unsupported(settings))
     if problems:
         raise CheckpointError("; ".join(problems))
-    return Text(
+    return FairseqText(
         source=source,
         target=target,
         sizes=(count_tokens(known[source]), count_tokens(known[target])),
@@ -95,7 +95,7 @@ def read_text(settings: Settings, files: Files, rows: tuple[int, int]) -> Text:
     )
 
 
-def _unsupported(settings: Settings) -> Iterator[str]:
+def _unsupported(settings: FairseqSettings) -> Iterator[str]:
     tokenizer, subwords = settings.tokenizer.get("_name"), settings.bpe.get("_name")
     if tokenizer not in TOKENIZERS:
         yield f"the tokenizer {tokenizer}"
@@ -106,7 +106,9 @@ def _unsupported(settings: Settings) -> Iterator[str]:
         yield f"subwords that end in {separator} instead of {GOES_ON}"
 
 
-def _languages(settings: Settings, files: Files, known: dict[str, Numbers], rows: tuple[int, int]) -> tuple[str, str]:
+def _languages(
+    settings: FairseqSettings, files: FairseqFiles, known: dict[str, Numbers], rows: tuple[int, int]
+) -> tuple[str, str]:
     source, target = settings.task.get("source_lang"), settings.task.get("target_lang")
     if isinstance(source, str) and isinstance(target, str):
         missing = [f"dict.{language}.txt" for language in (source, target) if language not in known]
@@ -125,7 +127,7 @@ def _languages(settings: Settings, files: Files, known: dict[str, Numbers], rows
     )
 
 
-def _is_named(pair: tuple[str, str], settings: Settings, files: Files) -> bool:
+def _is_named(pair: tuple[str, str], settings: FairseqSettings, files: FairseqFiles) -> bool:
     """Whether the data of training or a folder of the files is named after a pair."""
     data = settings.task.get("data")
     folders = [str(data), *(str(path.resolve().parent) for path in files.dictionaries.values())]
@@ -133,7 +135,9 @@ def _is_named(pair: tuple[str, str], settings: Settings, files: Files) -> bool:
     return any(between.search(folder) for folder in folders)
 
 
-def _rules(settings: Settings, files: Files, source: str, target: str, known: dict[str, Numbers]) -> Tokenization:
+def _rules(
+    settings: FairseqSettings, files: FairseqFiles, source: str, target: str, known: dict[str, Numbers]
+) -> Tokenization:
     name = settings.bpe.get("_name")
     kind = SUBWORDS[name] if name else _kind({*known[source], *known[target]})
     paths = {language: str(made_file(f"{language}.json", known[language])) for language in (source, target)}

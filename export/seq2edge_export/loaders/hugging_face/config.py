@@ -29,7 +29,7 @@ class Traits:
     final_norm: bool
     embedding_norm: bool
     table: Table
-    defaults: Mapping[str, Any]  # of its configuration class, where they are not those of ``Config``
+    defaults: Mapping[str, Any]  # of its configuration class, where they are not those of ``HuggingFaceConfig``
 
     @property
     def fixed(self) -> dict[str, Any]:
@@ -69,7 +69,7 @@ ACTIVATIONS: dict[str, Activation] = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class Config:
+class HuggingFaceConfig:
     """The keys of ``config.json`` that all of BART's descendants have; defaults are BART's own."""
 
     vocab_size: int
@@ -99,13 +99,13 @@ class Config:
         return self.eos_token_id[0] if isinstance(self.eos_token_id, list) else self.eos_token_id
 
 
-def read_config(folder: Path, defaults: Settings) -> tuple[Config, Settings]:
+def read_config(folder: Path, defaults: Settings) -> tuple[HuggingFaceConfig, Settings]:
     """The settings with a family's defaults: those that are used, and all of them."""
     content = defaults | read_object(folder / CONFIG)
-    hints = get_type_hints(Config)
+    hints = get_type_hints(HuggingFaceConfig)
     problems: list[str] = []
     found: Settings = {}
-    for field in fields(Config):
+    for field in fields(HuggingFaceConfig):
         value = content.get(field.name)
         if value is None and field.default is not MISSING:
             continue
@@ -115,10 +115,10 @@ def read_config(folder: Path, defaults: Settings) -> tuple[Config, Settings]:
             problems.append(f"{field.name} is {short(value)}")
     if problems:
         raise CheckpointError(f"{folder / CONFIG} is not as transformers writes it: {'; '.join(problems)}")
-    return Config(**found), content
+    return HuggingFaceConfig(**found), content
 
 
-def unsupported(config: Config, content: Settings, fixed: Settings) -> list[str]:
+def unsupported(config: HuggingFaceConfig, content: Settings, fixed: Settings) -> list[str]:
     """What our Transformer has not; ``fixed`` are old settings that the family's code does not look at any more."""
     found = [
         f"encoder and decoder with different {what} ({config_value(config, 'encoder', what)} and "
@@ -146,7 +146,7 @@ def quantized(content: Settings) -> list[str]:
     )
 
 
-def config_value(config: Config, side: str, what: str) -> Any:
+def config_value(config: HuggingFaceConfig, side: str, what: str) -> Any:
     return getattr(config, f"{side}_{what}")
 
 

@@ -13,8 +13,8 @@ from re import Pattern
 from seq2edge.config.generation import GenerationOptions
 from seq2edge.config.languages import Languages, SourceTag, TargetTag
 from seq2edge.errors import CheckpointError
-from seq2edge_export.loaders.hugging_face.config import TOKENIZER, Config, Settings
-from seq2edge_export.loaders.hugging_face.load import Text
+from seq2edge_export.loaders.hugging_face.config import TOKENIZER, HuggingFaceConfig, Settings
+from seq2edge_export.loaders.hugging_face.load import HuggingFaceText
 from seq2edge_export.loaders.hugging_face.tokenizer import (
     FAIRSEQ,
     FAIRSEQ_OFFSET,
@@ -39,8 +39,8 @@ class Tagging:
 
 
 def read_fairseq_text(
-    folder: Path, config: Config, generation: GenerationOptions, settings: Settings, tagging: Tagging
-) -> Text:
+    folder: Path, config: HuggingFaceConfig, generation: GenerationOptions, settings: Settings, tagging: Tagging
+) -> HuggingFaceText:
     """The pieces and behind them the tags: as ``tokenizer.json`` has them, else by SentencePiece's own numbers."""
     if (folder / TOKENIZER).is_file():
         ids = token_ids(folder / TOKENIZER)
@@ -52,7 +52,7 @@ def read_fairseq_text(
         rules = pieces_rules(folder / PIECES, ids | codes, (ids[UNK], *codes.values()))
     check_marks(ids, config)
     languages = find_languages(settings, codes, generation, tagging, bos=ids.get(BOS))
-    return Text(rules=rules, unk=ids[UNK], bos=ids.get(BOS), languages=languages)
+    return HuggingFaceText(rules=rules, unk=ids[UNK], bos=ids.get(BOS), languages=languages)
 
 
 def find_languages(
@@ -81,7 +81,7 @@ def find_languages(
     )
 
 
-def check_marks(ids: Mapping[str, int], config: Config) -> None:
+def check_marks(ids: Mapping[str, int], config: HuggingFaceConfig) -> None:
     if UNK not in ids or ids.get(EOS) != config.eos:
         raise CheckpointError(
             f"the tokenizer has {EOS!r} as {ids.get(EOS)}, but config.json as {config.eos}, or no {UNK!r}"

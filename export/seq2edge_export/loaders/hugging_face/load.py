@@ -18,7 +18,7 @@ from seq2edge.errors import CheckpointError, DataError
 from seq2edge_export.checkpoint import FORMAT_VERSION, Checkpoint, CheckpointConfig
 from seq2edge_export.loaders.hugging_face.config import (
     ACTIVATIONS,
-    Config,
+    HuggingFaceConfig,
     Settings,
     Traits,
     read_config,
@@ -33,9 +33,9 @@ from seq2edge_export.loaders.hugging_face.weights import (
     find_embeddings,
     find_tables,
     give_model_names,
-    places,
     read_weights,
     shape_bias,
+    weight_map,
     with_positions,
 )
 from seq2edge_export.loaders.recipe.files import tokenizer_files
@@ -44,7 +44,7 @@ from seq2edge_export.loaders.weight_map import fill, tensor_problems
 from seq2edge_export.model.transformer import Transformer, without_weights
 
 
-def build(folder: Path, config: Config, traits: Traits, state: StoredTensors) -> Transformer:
+def build(folder: Path, config: HuggingFaceConfig, traits: Traits, state: StoredTensors) -> Transformer:
     """The model itself, every tensor in its place; what does not fit is in one error."""
     give_model_names(state)
     shape_bias(state)
@@ -52,7 +52,7 @@ def build(folder: Path, config: Config, traits: Traits, state: StoredTensors) ->
     embeddings = find_embeddings(config, state, problems)
     tables = find_tables(traits.table, config, state, problems)
     shape = _shape(folder, config, traits, embeddings)
-    found = [*embeddings.places(), *places(shape)]
+    found = [*embeddings.weight_map(), *weight_map(shape)]
     # shapes alone: sizes that do not fit together could ask for any amount of memory
     problems += tensor_problems(state, found, without_weights(shape), ignored=(*TIED, *POSITIONS.values()))
     if problems:
@@ -65,7 +65,7 @@ def build(folder: Path, config: Config, traits: Traits, state: StoredTensors) ->
     return model.eval()
 
 
-def _shape(folder: Path, config: Config, traits: Traits, embeddings: Embeddings) -> Architecture:
+def _shape(folder: Path, config: HuggingFaceConfig, traits: Traits, embeddings: Embeddings) -> Architecture:
     try:
         return Architecture(
             source_vocabulary=config.vocab_size,
@@ -109,7 +109,7 @@ def attribution(settings: dict[str, object]) -> str:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Text:
+class HuggingFaceText:
     """How a family reads and writes: the files by their paths, the unknown token, and its languages."""
 
     rules: Tokenization
@@ -118,7 +118,7 @@ class Text:
     languages: Languages
 
 
-ReadText = Callable[[Path, Config, GenerationOptions], Text]
+ReadText = Callable[[Path, HuggingFaceConfig, GenerationOptions], HuggingFaceText]
 
 
 def load(folder: Path, family: str, traits: Traits, read_text: ReadText) -> Checkpoint:
@@ -142,7 +142,7 @@ def load(folder: Path, family: str, traits: Traits, read_text: ReadText) -> Chec
     return Checkpoint(family, about, generation, model, rules, files, text.languages)
 
 
-def _tokens(config: Config, generation: GenerationOptions, text: Text) -> SpecialTokens:
+def _tokens(config: HuggingFaceConfig, generation: GenerationOptions, text: HuggingFaceText) -> SpecialTokens:
     bos = generation.decoder_start_token_id if text.bos is None else text.bos
     return SpecialTokens(pad=config.pad_token_id, bos=bos, eos=config.eos, unk=text.unk)
 

@@ -8,7 +8,13 @@ from seq2edge.config.generation import GenerationOptions
 from seq2edge.config.tokenizer import Tokenization
 from seq2edge.text.vocabularies.plain import read_ids
 from seq2edge_export.checkpoint import Checkpoint
-from seq2edge_export.loaders.hugging_face.config import TOKENIZER_CONFIG, Config, Settings, Traits, model_type
+from seq2edge_export.loaders.hugging_face.config import (
+    TOKENIZER_CONFIG,
+    HuggingFaceConfig,
+    Settings,
+    Traits,
+    model_type,
+)
 from seq2edge_export.loaders.hugging_face.languages import (
     M2M100,
     NLLB,
@@ -20,7 +26,7 @@ from seq2edge_export.loaders.hugging_face.languages import (
     find_languages,
     read_fairseq_text,
 )
-from seq2edge_export.loaders.hugging_face.load import Text, load
+from seq2edge_export.loaders.hugging_face.load import HuggingFaceText, load
 from seq2edge_export.loaders.hugging_face.tokenizer import made_file
 from seq2edge_export.loaders.state_dict import read_object
 
@@ -51,7 +57,7 @@ def load_m2m100(path: Path) -> Checkpoint:
     return load(path, "m2m100", TRAITS, read_text)
 
 
-def read_text(folder: Path, config: Config, generation: GenerationOptions) -> Text:
+def read_text(folder: Path, config: HuggingFaceConfig, generation: GenerationOptions) -> HuggingFaceText:
     """M2M100 has a vocabulary of its own for SentencePiece's pieces, NLLB has their numbers."""
     settings = read_object(folder / TOKENIZER_CONFIG, wanted=False)
     if (folder / VOCABULARY).is_file():
@@ -60,7 +66,9 @@ def read_text(folder: Path, config: Config, generation: GenerationOptions) -> Te
     return read_fairseq_text(folder, config, generation, settings, tagging)
 
 
-def _m2m100_text(folder: Path, config: Config, generation: GenerationOptions, settings: Settings) -> Text:
+def _m2m100_text(
+    folder: Path, config: HuggingFaceConfig, generation: GenerationOptions, settings: Settings
+) -> HuggingFaceText:
     """The tags stand behind the vocabulary, which does not name them."""
     ids = read_ids(folder / VOCABULARY)
     check_marks(ids, config)
@@ -75,7 +83,7 @@ def _m2m100_text(folder: Path, config: Config, generation: GenerationOptions, se
         target_codes=PIECES,
         silent=(ids[UNK], *codes.values()),
     )
-    return Text(
+    return HuggingFaceText(
         rules=rules,
         unk=ids[UNK],
         bos=ids.get("<s>"),

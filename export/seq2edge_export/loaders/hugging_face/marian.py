@@ -9,8 +9,8 @@ from seq2edge.errors import CheckpointError
 from seq2edge.text.vocabularies.plain import read_ids
 from seq2edge.text.vocabularies.sentencepiece import TAG
 from seq2edge_export.checkpoint import Checkpoint
-from seq2edge_export.loaders.hugging_face.config import TOKENIZER_CONFIG, Config, Traits, model_type
-from seq2edge_export.loaders.hugging_face.load import Text, load
+from seq2edge_export.loaders.hugging_face.config import TOKENIZER_CONFIG, HuggingFaceConfig, Traits, model_type
+from seq2edge_export.loaders.hugging_face.load import HuggingFaceText, load
 from seq2edge_export.loaders.state_dict import read_object
 
 VOCABULARY, TARGET_VOCABULARY = "vocab.json", "target_vocab.json"
@@ -32,7 +32,7 @@ def load_marian(path: Path) -> Checkpoint:
     return load(path, "marian", TRAITS, read_text)
 
 
-def read_text(folder: Path, config: Config, generation: GenerationOptions) -> Text:
+def read_text(folder: Path, config: HuggingFaceConfig, generation: GenerationOptions) -> HuggingFaceText:
     """Two SentencePiece models, and one vocabulary or one a side; tags of languages stand before the source."""
     settings = read_object(folder / TOKENIZER_CONFIG, wanted=False)
     target_file = TARGET_VOCABULARY if settings.get("separate_vocabs") else VOCABULARY
@@ -47,7 +47,7 @@ def read_text(folder: Path, config: Config, generation: GenerationOptions) -> Te
         target_codes=TARGET_PIECES,
         silent=(target[unk],),
     )
-    return Text(rules=rules, unk=target[unk], languages=_languages(settings, source))
+    return HuggingFaceText(rules=rules, unk=target[unk], languages=_languages(settings, source))
 
 
 def _languages(settings: dict[str, object], ids: dict[str, int]) -> Languages:
@@ -58,7 +58,7 @@ def _languages(settings: dict[str, object], ids: dict[str, int]) -> Languages:
     return Languages(source=source, target=target if target in codes else "", codes=codes, target_tag="source")
 
 
-def _check(source: dict[str, int], target: dict[str, int], eos: str, unk: str, config: Config) -> None:
+def _check(source: dict[str, int], target: dict[str, int], eos: str, unk: str, config: HuggingFaceConfig) -> None:
     """Refuse marks that are missing, or that have two ids."""
     for token in (eos, unk):
         if token not in source or source[token] != target.get(token):

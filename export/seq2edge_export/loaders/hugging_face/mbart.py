@@ -5,9 +5,15 @@ from pathlib import Path
 
 from seq2edge.config.generation import GenerationOptions
 from seq2edge_export.checkpoint import Checkpoint
-from seq2edge_export.loaders.hugging_face.config import TOKENIZER_CONFIG, Config, Settings, Traits, model_type
+from seq2edge_export.loaders.hugging_face.config import (
+    TOKENIZER_CONFIG,
+    HuggingFaceConfig,
+    Settings,
+    Traits,
+    model_type,
+)
 from seq2edge_export.loaders.hugging_face.languages import MBART, MBART50, Tagging, read_fairseq_text
-from seq2edge_export.loaders.hugging_face.load import Text, load
+from seq2edge_export.loaders.hugging_face.load import HuggingFaceText, load
 from seq2edge_export.loaders.state_dict import read_object
 
 TAG = re.compile(r"[a-z]{2}_[A-Z]{2}")
@@ -31,12 +37,12 @@ def load_mbart(path: Path) -> Checkpoint:
     return load(path, "mbart", TRAITS, read_text)
 
 
-def read_text(folder: Path, config: Config, generation: GenerationOptions) -> Text:
+def read_text(folder: Path, config: HuggingFaceConfig, generation: GenerationOptions) -> HuggingFaceText:
     """The tag of the source stands behind it in mBART, and before it in mBART-50."""
     settings = read_object(folder / TOKENIZER_CONFIG, wanted=False)
     return read_fairseq_text(folder, config, generation, settings, FIFTY if _is_fifty(settings, config) else OLD)
 
 
-def _is_fifty(settings: Settings, config: Config) -> bool:
+def _is_fifty(settings: Settings, config: HuggingFaceConfig) -> bool:
     name = settings.get("tokenizer_class")
     return name.startswith("MBart50") if isinstance(name, str) else config.vocab_size >= FIFTY_TOKENS

@@ -31,12 +31,12 @@ from seq2edge_export.loaders.hugging_face.config import (
     quantized,
     read_generation,
 )
-from seq2edge_export.loaders.hugging_face.load import Text, about_model
+from seq2edge_export.loaders.hugging_face.load import HuggingFaceText, about_model
 from seq2edge_export.loaders.hugging_face.tokenizer import token_ids, tokenizers_rules
 from seq2edge_export.loaders.hugging_face.weights import read_weights
 from seq2edge_export.loaders.recipe.files import tokenizer_files
 from seq2edge_export.loaders.state_dict import Tensors, read_object
-from seq2edge_export.loaders.weight_map import Place, fill, tensor_problems
+from seq2edge_export.loaders.weight_map import WeightMapping, fill, tensor_problems
 from seq2edge_export.model.transformer import without_weights
 
 DEFAULTS: Settings = {
@@ -149,17 +149,17 @@ FIRST = "block.0.layer.0.SelfAttention.relative_attention_bias.weight"  # the bi
 LEFT_OUT = {SHARED, SOURCE, TARGET, OUTPUT, f"decoder.{FIRST}".replace("layer.0.Self", "layer.1.EncDec")}
 
 
-def places(shape: Architecture, state: Tensors) -> list[Place]:
+def weight_map(shape: Architecture, state: Tensors) -> list[WeightMapping]:
     """A place for every parameter of ours."""
     names = tables(state)
-    found = [Place(names["target"], ("target_embedding.tokens.weight",))]
+    found = [WeightMapping(names["target"], ("target_embedding.tokens.weight",))]
     if not shape.joint_vocabulary:
-        found.append(Place(names["source"], ("source_embedding.tokens.weight",)))
+        found.append(WeightMapping(names["source"], ("source_embedding.tokens.weight",)))
     if not shape.tied_output:
-        found.append(Place(names["output"], ("output.weight",)))
+        found.append(WeightMapping(names["output"], ("output.weight",)))
     for side in ("encoder", "decoder"):
-        found.append(Place(f"{side}.{FIRST}", (f"{side}_bias.heads.weight",)))
-        found.append(Place(f"{side}.final_layer_norm.weight", (f"{side}_norm.weight",)))
+        found.append(WeightMapping(f"{side}.{FIRST}", (f"{side}_bias.heads.weight",)))
+        found.append(WeightMapping(f"{side}.final_layer_norm.weight", (f"{side}_norm.weight",)))
     feed_forward = ("DenseReluDense", "feed_forward", GATED if shape.gated else PLAIN)
     attention = ("SelfAttention", "attention", PROJECTIONS)
     cross = ("EncDecAttention", "cross", PROJECTIONS)
@@ -170,12 +170,14 @@ def places(shape: Architecture, state: Tensors) -> list[Place]:
     return found
 
 
-def _layer(side: str, layer: int, *sublayers: tuple[str, str, dict[str, str]]) -> Iterator[Place]:
+def _layer(side: str, layer: int, *sublayers: tuple[str, str, dict[str, str]]) -> Iterator[WeightMapping]:
     for number, (theirs, ours, linears) in enumerate(sublayers):
         start = f"{side}.block.{layer}.layer.{number}"
-        yield Place(f"{start}.layer_norm.weight", (f"{side}.{layer}.{ours}_residual.norm.weight",))
+        yield WeightMapping(f"{start}.layer_norm.weight", (f"{side}.{layer}.{ours}_residual.norm.weight",))
         for their_linear, our_linear in linears.items():
-            yield Place(f"{start}.{theirs}.{their_linear}.weight", (f"{side}.{layer}.{ours}.{our_linear}.weight",))
+            yield WeightMapping(
+                f"{start}.{theirs}.{their_linear}.weight", (f"{side}.{layer}.{ours}.{our_linear}.weight",)
+            )
 
 
 PIECES, ADDED = "spiece.model", "added_tokens.json"
@@ -184,7 +186,7 @@ PAD, EOS, UNK = "<pad>", "</s>", "<unk>"
 TASK = re.compile(r"translation(?:_([a-z]+)_to_([a-z]+))?")
 
 
-def read_text(folder: Path, config: Settings, problems: list[str]) -> Text | None:
+def read_text(folder: Path, config: Settings, problems: list[str]) -> HuggingFaceText | None:
     """SentencePiece with sentinels behind its pieces; ``tokenizer.json`` where there is more, or no SentencePiece."""
     prefix, source, target = task_of(config)
     try:
@@ -201,7 +203,7 @@ def read_text(folder: Path, config: Settings, problems: list[str]) -> Text | Non
     except (CheckpointError, DataError) as error:
         problems.append(str(error))
         return None
-    return Text(rules=rules, unk=ids[UNK], languages=Languages(source=source, target=target))
+    return HuggingFaceText(rules=rules, unk=ids[UNK], languages=Languages(source=source, target=target))
 
 
 def read_added(folder: Path) -> tuple[int, str]:
@@ -261,7 +263,7 @@ def load_t5(path: Path) -> Checkpoint:
     if problems or text is None or generation is None or shape is None:
         raise CheckpointError(f"{path} has what the family t5 cannot express: {'; '.join(problems)}")
     model = without_weights(shape)
-    fill(model, places(shape, state), state)
+    fill(model, weight_map(shape, state), state)
     rules, files = tokenizer_files(text.rules, path)
     about = about_model(path, shape, _tokens(config, text), rules, text.languages, config)
     return Checkpoint("t5", about, generation, model.eval(), rules, files)
@@ -278,11 +280,11 @@ def _shape(
     except (TypeError, ValueError) as error:
         problems.append(f"{CONFIG} describes no Transformer: {error}")
         return None
-    problems += tensor_problems(state, places(shape, state), without_weights(shape), ignored=LEFT_OUT)
+    problems += tensor_problems(state, weight_map(shape, state), without_weights(shape), ignored=LEFT_OUT)
     return shape
 
 
-def _tokens(config: Settings, text: Text) -> SpecialTokens:
+def _tokens(config: Settings, text: HuggingFaceText) -> SpecialTokens:
     """T5 begins its outputs with padding."""
     bos = config["decoder_start_token_id"]
     return SpecialTokens(pad=config["pad_token_id"], bos=bos, eos=end_of(config), unk=text.unk)

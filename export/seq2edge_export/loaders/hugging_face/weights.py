@@ -22,10 +22,10 @@ from torch import Tensor
 
 from seq2edge.config.architecture import Architecture
 from seq2edge.errors import CheckpointError
-from seq2edge_export.loaders.hugging_face.config import Config, Table
+from seq2edge_export.loaders.hugging_face.config import HuggingFaceConfig, Table
 from seq2edge_export.loaders.recipe.config import is_sinusoidal
 from seq2edge_export.loaders.state_dict import StoredTensors, Tensors, read_object
-from seq2edge_export.loaders.weight_map import Place, put
+from seq2edge_export.loaders.weight_map import WeightMapping, assign
 from seq2edge_export.model.embedding import sinusoids
 from seq2edge_export.model.transformer import Transformer
 
@@ -105,9 +105,9 @@ def give_model_names(state: StoredTensors) -> None:
     state.rename({old: new for old, new in names.items() if not NO_WEIGHT.fullmatch(new)})
 
 
-def places(shape: Architecture) -> list[Place]:
+def weight_map(shape: Architecture) -> list[WeightMapping]:
     """A place for every parameter of ours but embeddings, output and positions."""
-    found: list[Place] = []
+    found: list[WeightMapping] = []
     for layer in range(shape.encoder_layers):
         found += _modules(f"model.encoder.layers.{layer}", f"encoder.{layer}", SELF | FEED_FORWARD)
     for layer in range(shape.decoder_layers):
@@ -120,14 +120,14 @@ def places(shape: Architecture) -> list[Place]:
     return found
 
 
-def _modules(theirs: str, ours: str, modules: dict[str, str]) -> Iterator[Place]:
+def _modules(theirs: str, ours: str, modules: dict[str, str]) -> Iterator[WeightMapping]:
     for their_module, our_module in modules.items():
         yield from _module(f"{theirs}.{their_module}", f"{ours}.{our_module}")
 
 
-def _module(theirs: str, ours: str) -> Iterator[Place]:
+def _module(theirs: str, ours: str) -> Iterator[WeightMapping]:
     for kind in ("weight", "bias"):
-        yield Place(f"{theirs}.{kind}", (f"{ours}.{kind}",))
+        yield WeightMapping(f"{theirs}.{kind}", (f"{ours}.{kind}",))
 
 
 @dataclass(frozen=True)
@@ -147,16 +147,16 @@ class Embeddings:
     def tied(self) -> bool:
         return self.output == self.target
 
-    def places(self) -> list[Place]:
-        found = [Place(self.target, ("target_embedding.tokens.weight",))]
+    def weight_map(self) -> list[WeightMapping]:
+        found = [WeightMapping(self.target, ("target_embedding.tokens.weight",))]
         if not self.joint:
-            found.append(Place(self.source, ("source_embedding.tokens.weight",)))
+            found.append(WeightMapping(self.source, ("source_embedding.tokens.weight",)))
         if not self.tied:
-            found.append(Place(self.output, ("output.weight",)))
-        return [*found, Place(BIAS, ("output.bias",))] if self.bias else found
+            found.append(WeightMapping(self.output, ("output.weight",)))
+        return [*found, WeightMapping(BIAS, ("output.bias",))] if self.bias else found
 
 
-def find_embeddings(config: Config, state: Tensors, problems: list[str]) -> Embeddings:
+def find_embeddings(config: HuggingFaceConfig, state: Tensors, problems: list[str]) -> Embeddings:
     """What is missing is tied to what is there; what is there twice is one if it is equal."""
     if config.share_encoder_decoder_embeddings:
         source = _first(state, ENCODER, SHARED, DECODER, HEAD)
@@ -195,7 +195,7 @@ FIRST_ROW = 2  # of BART's tables; the rows before are left from fairseq
 Tables = dict[str, Tensor]  # by side; none where the formula of the shape is meant
 
 
-def find_tables(table: Table, config: Config, state: Tensors, problems: list[str]) -> Tables:
+def find_tables(table: Table, config: HuggingFaceConfig, state: Tensors, problems: list[str]) -> Tables:
     """The rows that are used, as far as they are stored or are no formula of ours."""
     if table == "stretched":
         rows = stretched(config.d_model, first=config.pad_token_id + 1, count=config.max_position_embeddings)
@@ -229,16 +229,16 @@ def fill_positions(model: Transformer, tables: Tables) -> None:
         if positions is None:
             continue
         if side in tables:
-            put(positions, tables[side])
+            assign(positions, tables[side])
         elif positions.is_meta:  # the other side is stored, and is not what the formula gives
-            put(positions, sinusoids(replace(model.shape, positions="sinusoidal_halves")))
+            assign(positions, sinusoids(replace(model.shape, positions="sinusoidal_halves")))
 
 
 def stretched(width: int, *, first: int, count: int) -> Tensor:
     """So many rows from a first one on, in float32 as fairseq and transformers compute them."""
     waves = width // 2
     lengths = torch.exp(torch.arange(waves, dtype=torch.float32) * -(math.log(10000) / max(1, waves - 1)))
-    places = torch.arange(first, first + count, dtype=torch.float32)
-    angles = places[:, None] * lengths
+    weight_map = torch.arange(first, first + count, dtype=torch.float32)
+    angles = weight_map[:, None] * lengths
     table = torch.cat([angles.sin(), angles.cos()], dim=1)
     return torch.nn.functional.pad(table, (0, width - 2 * waves))

@@ -42,7 +42,7 @@ def read_yaml(path: Path) -> Mapping:
         raise CheckpointError(f"{path} is not UTF-8 ({error})") from None
 
 
-class Settings:
+class MarianSettings:
     """Values by name, each asked for as what it should be; what is something else is noted."""
 
     def __init__(self, content: Mapping, problems: list[str]) -> None:
@@ -115,7 +115,7 @@ IGNORED = {
 
 
 @dataclass(frozen=True)
-class Config:
+class MarianConfig:
     """What is left when everything fits."""
 
     vocabularies: tuple[int, int]
@@ -140,10 +140,10 @@ class Config:
     affine: bool  # norms have a scale and a bias
 
 
-def read_config(content: Mapping) -> tuple[Config, list[str]]:
+def read_config(content: Mapping) -> tuple[MarianConfig, list[str]]:
     """The settings, and everything about them that our Transformer cannot do."""
     problems: list[str] = []
-    settings = Settings(content, problems)
+    settings = MarianSettings(content, problems)
     sequence = _Sequence(settings, problems)
     problems += _unsupported(settings)
     for name in sorted(content.keys() - USED - IGNORED):
@@ -151,7 +151,7 @@ def read_config(content: Mapping) -> tuple[Config, list[str]]:
     layers, sizes = _decoder_layers(settings, problems), _vocabularies(settings, problems)
     shared = settings.flag("tied-embeddings-src") or settings.flag("tied-embeddings-all")
     has_waves = not settings.flag("transformer-disable-position-embeddings")
-    config = Config(
+    config = MarianConfig(
         vocabularies=sizes,
         width=settings.whole("dim-emb", 512),
         heads=settings.whole("transformer-heads", 8),
@@ -176,7 +176,7 @@ def read_config(content: Mapping) -> tuple[Config, list[str]]:
     return config, list(dict.fromkeys(problems))
 
 
-def _decoder_layers(settings: Settings, problems: list[str]) -> Sequence[int]:
+def _decoder_layers(settings: MarianSettings, problems: list[str]) -> Sequence[int]:
     """For each decoder layer the number of the one whose tensors it has."""
     depth, tied = settings.whole("dec-depth", 1), settings.wholes("transformer-tied-layers")
     if tied and (len(tied) != depth or any(not 1 <= layer <= place for place, layer in enumerate(tied, start=1))):
@@ -184,7 +184,7 @@ def _decoder_layers(settings: Settings, problems: list[str]) -> Sequence[int]:
     return tied or range(1, depth + 1)
 
 
-def _vocabularies(settings: Settings, problems: list[str]) -> tuple[int, int]:
+def _vocabularies(settings: MarianSettings, problems: list[str]) -> tuple[int, int]:
     sizes = settings.wholes("dim-vocabs")
     if len(sizes) == 2:
         return sizes[0], sizes[1]
@@ -198,7 +198,7 @@ class _Sequence:
     d: dropout, a: add what went in, n: layer norm, r: RMS norm, h: highway.
     """
 
-    def __init__(self, settings: Settings, problems: list[str]) -> None:
+    def __init__(self, settings: MarianSettings, problems: list[str]) -> None:
         before, after, embedding, top = (
             settings.text(f"transformer-{name}", default).replace("d", "")
             for name, default in (
@@ -220,7 +220,7 @@ class _Sequence:
             problems.append("layer norms and RMS norms in one model")
 
 
-def _unsupported(settings: Settings) -> Iterator[str]:
+def _unsupported(settings: MarianSettings) -> Iterator[str]:
     """What is switched on or chosen, in words."""
     if (kind := settings.text("type", "amun")) != "transformer":
         yield f"a model of the type {kind!r}"
@@ -246,7 +246,7 @@ def _unsupported(settings: Settings) -> Iterator[str]:
         yield "inputs other than text (input-types)"
 
 
-def _recurrent(settings: Settings) -> Iterator[str]:
+def _recurrent(settings: MarianSettings) -> Iterator[str]:
     if (cell := settings.text("dec-cell", "gru")) != "ssru":
         yield f"a decoder cell of the type {cell!r}"
     if settings.flag("layer-normalization"):
@@ -255,7 +255,7 @@ def _recurrent(settings: Settings) -> Iterator[str]:
         yield "a projection behind the decoder cell"
 
 
-def _feed_forward(settings: Settings) -> Iterator[str]:
+def _feed_forward(settings: MarianSettings) -> Iterator[str]:
     if (name := settings.text("transformer-ffn-activation", "swish")) not in ACTIVATIONS:
         yield f"the activation {name!r}"
     depth, width = settings.whole("transformer-ffn-depth", 2), settings.whole("transformer-dim-ffn", 2048)
@@ -265,7 +265,7 @@ def _feed_forward(settings: Settings) -> Iterator[str]:
         yield "encoder and decoder with different feed-forward widths"
 
 
-def _version(settings: Settings) -> tuple[int, int]:
+def _version(settings: MarianSettings) -> tuple[int, int]:
     found = re.match(r"v(\d{1,4})\.(\d{1,4})\.", settings.text("version"))
     return (int(found[1]), int(found[2])) if found else (0, 0)
 
@@ -274,7 +274,7 @@ EPSILON = 1e-6  # of all norms
 POSITIONS = 512  # Marian computes as many as are wanted; students have hardly seen so many
 
 
-def shape_of(path: Path, config: Config) -> Architecture:
+def shape_of(path: Path, config: MarianConfig) -> Architecture:
     try:
         return Architecture(
             source_vocabulary=config.vocabularies[0],

@@ -36,7 +36,7 @@ from numpy.lib import format as npy
 from numpy.typing import NDArray
 
 from seq2edge.errors import CheckpointError
-from seq2edge_export.loaders.marian.config import Mapping, Settings, read_yaml
+from seq2edge_export.loaders.marian.config import Mapping, MarianSettings, read_yaml
 
 CONFIG = "special:model.yml"
 NPZ, BIN = ".npz", ".bin"
@@ -131,7 +131,7 @@ def begins_as_marian(path: Path) -> bool:
 
 
 def read_binary(path: Path) -> Items:
-    reader = _Reader(path)
+    reader = _BinaryReader(path)
     version, count = reader.numbers(2)
     if version != VERSION:
         raise CheckpointError(f"{path} is no model of Marian: it begins with version {version} instead of {VERSION}")
@@ -149,7 +149,7 @@ def read_binary(path: Path) -> Items:
     return found
 
 
-class _Reader:
+class _BinaryReader:
     """Takes one thing after another from a file that may be cut, or anything else."""
 
     def __init__(self, path: Path) -> None:
@@ -198,7 +198,7 @@ SIDES = (re.compile(r"(^|[._-])(src|source)(?=vocab|[._-])"), re.compile(r"(^|[.
 
 
 @dataclass(frozen=True)
-class Files:
+class MarianFiles:
     """The files by their paths."""
 
     model: Path
@@ -212,14 +212,14 @@ def is_model(path: Path) -> bool:
     return _is_model_file(path) if path.is_file() else path.is_dir() and bool(_models(path))
 
 
-def find_files(path: Path) -> Files:
+def find_files(path: Path) -> MarianFiles:
     folder = path.parent if path.is_file() else path
     config = _config(folder, path)
     search = read_yaml(config) if config else {}
     model = path if path.is_file() else _model(folder, search)
     source, target = _vocabularies(folder, search)
     is_list = any(file.suffix not in PIECES for file in (source, target))
-    return Files(model, search, (source, target), _pair(_with(folder, PIECES)) if is_list else None)
+    return MarianFiles(model, search, (source, target), _pair(_with(folder, PIECES)) if is_list else None)
 
 
 def _config(folder: Path, path: Path) -> Path | None:
@@ -228,7 +228,7 @@ def _config(folder: Path, path: Path) -> Path | None:
 
 
 def _model(folder: Path, search: Mapping) -> Path:
-    named = Settings(search, []).texts("models")
+    named = MarianSettings(search, []).texts("models")
     if len(named) > 1:
         raise CheckpointError(f"{folder} is an ensemble of {len(named)} models; name the file of one of them")
     found = [_beside(folder, named[0])] if named else _models(folder)
@@ -248,7 +248,7 @@ def _is_model_file(path: Path) -> bool:
 
 def _vocabularies(folder: Path, search: Mapping) -> tuple[Path, Path]:
     """The two that the settings name, else what is in the folder: one for both sides, or one a side."""
-    named = [_beside(folder, name) for name in Settings(search, []).texts("vocabs")]
+    named = [_beside(folder, name) for name in MarianSettings(search, []).texts("vocabs")]
     if len(named) == 2:
         return named[0], named[1]
     if named:

@@ -7,22 +7,36 @@ from seq2edge.config.generation import GenerationOptions
 from seq2edge.errors import CheckpointError
 from seq2edge_export.checkpoint import FORMAT_VERSION, Checkpoint, CheckpointConfig
 from seq2edge_export.loaders.hugging_face.load import read_license
-from seq2edge_export.loaders.marian.config import Config, Mapping, Settings, parse_yaml, read_config, shape_of
+from seq2edge_export.loaders.marian.config import (
+    Mapping,
+    MarianConfig,
+    MarianSettings,
+    parse_yaml,
+    read_config,
+    shape_of,
+)
 from seq2edge_export.loaders.marian.files import (
     CONFIG,
     NPZ,
-    Files,
     Items,
+    MarianFiles,
     find_files,
     is_model,
     read_archive,
     read_binary,
 )
-from seq2edge_export.loaders.marian.vocabulary import Text, read_text
-from seq2edge_export.loaders.marian.weights import TRAINED_POSITIONS, fill_neutral, left_out, places, unreadable, widen
+from seq2edge_export.loaders.marian.vocabulary import MarianText, read_text
+from seq2edge_export.loaders.marian.weights import (
+    TRAINED_POSITIONS,
+    fill_neutral,
+    left_out,
+    unreadable,
+    weight_map,
+    widen,
+)
 from seq2edge_export.loaders.recipe.files import tokenizer_files
 from seq2edge_export.loaders.state_dict import StateDict
-from seq2edge_export.loaders.weight_map import Place, fill, misfit
+from seq2edge_export.loaders.weight_map import WeightMapping, fill, shape_mismatch
 from seq2edge_export.model.transformer import Transformer, without_weights
 
 FAMILY = "marian-native"
@@ -63,13 +77,13 @@ def read_items(path: Path) -> Items:
     return read_archive(path) if path.suffix == NPZ else read_binary(path)
 
 
-def build(path: Path, config: Config, state: StateDict) -> Transformer:
+def build(path: Path, config: MarianConfig, state: StateDict) -> Transformer:
     """The model itself, every tensor in its place."""
     depth = config.encoder_layers + len(config.decoder_layers)
     if depth > len(state):
         raise CheckpointError(f"{path} should have {depth:,} layers, but there are {len(state):,} tensors in it")
     shape = shape_of(path, config)
-    found = places(config, shape, state)
+    found = weight_map(config, shape, state)
     neutral = left_out(config, found, state)
     stored = [place for place in found if place not in neutral]
     unplaced = replace(shape, positions="none")  # sizes that do not fit together could ask for any amount of memory
@@ -92,9 +106,9 @@ def _settings_inside(path: Path, items: Items) -> Mapping:
         raise CheckpointError(f"{CONFIG} in {path} is not UTF-8") from None
 
 
-def _unsupported_search(files: Files) -> list[str]:
+def _unsupported_search(files: MarianFiles) -> list[str]:
     problems: list[str] = []
-    search = Settings(files.search, problems)
+    search = MarianSettings(files.search, problems)
     if search.number("word-penalty") and search.whole("beam-size", BEAMS) > 1:
         problems.append("a word penalty, which the search has not (set word-penalty to 0 to do without)")
     if search.whole("beam-size", BEAMS) < 1:
@@ -105,17 +119,17 @@ def _unsupported_search(files: Files) -> list[str]:
     return problems
 
 
-def _tensor_problems(state: StateDict, found: list[Place], model: Transformer) -> list[str]:
+def _tensor_problems(state: StateDict, found: list[WeightMapping], model: Transformer) -> list[str]:
     names = {place.theirs for place in found}
     problems = [f"{name} is missing" for name in sorted(names - state.keys())]
     problems += [f"{name} has no place in it" for name in sorted(state.keys() - names)]
     return problems + [
-        text for place in found if place.theirs in state if (text := misfit(place, state[place.theirs], model))
+        text for place in found if place.theirs in state if (text := shape_mismatch(place, state[place.theirs], model))
     ]
 
 
-def _generation(search: Mapping, text: Text) -> GenerationOptions:
-    settings, tokens = Settings(search, []), text.tokens
+def _generation(search: Mapping, text: MarianText) -> GenerationOptions:
+    settings, tokens = MarianSettings(search, []), text.tokens
     return GenerationOptions(
         decoder_start_token_id=tokens.bos,
         eos_token_id=tokens.eos,

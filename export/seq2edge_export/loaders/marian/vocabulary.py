@@ -9,14 +9,14 @@ from seq2edge.errors import CheckpointError, DataError
 from seq2edge.text.vocabularies import load_sentencepiece
 from seq2edge_export.loaders.hugging_face.tokenizer import made_file
 from seq2edge_export.loaders.marian.config import read_yaml
-from seq2edge_export.loaders.marian.files import PIECES, Files
+from seq2edge_export.loaders.marian.files import PIECES, MarianFiles
 
 # mark, what Nematus called it, and its usual id
 END, UNKNOWN = ("</s>", "eos", 0), ("<unk>", "UNK", 1)
 
 
 @dataclass(frozen=True)
-class Text:
+class MarianText:
     """How texts become ids."""
 
     rules: Tokenization
@@ -33,7 +33,7 @@ class _Side:
     list: Path | None = None  # a list of tokens, as JSON
 
 
-def read_text(files: Files, sizes: tuple[int, int]) -> Text:
+def read_text(files: MarianFiles, sizes: tuple[int, int]) -> MarianText:
     """The rules and the marks; whatever does not fit is one error."""
     sides = [_read(path) for path in dict.fromkeys(files.vocabularies)]
     source, target = sides[0], sides[-1]
@@ -48,10 +48,10 @@ def read_text(files: Files, sizes: tuple[int, int]) -> Text:
             f"{target.size:,} tokens, but the model has {sizes[0]:,} and {sizes[1]:,}"
         )
     tokens = SpecialTokens(pad=source.eos, bos=source.eos, eos=source.eos, unk=source.unk)  # its start has no vector
-    return Text(_rules(files, source, target), tokens)
+    return MarianText(_rules(files, source, target), tokens)
 
 
-def _rules(files: Files, source: _Side, target: _Side) -> Tokenization:
+def _rules(files: MarianFiles, source: _Side, target: _Side) -> Tokenization:
     if source.list is None and target.list is None:
         return Tokenization(source=str(files.vocabularies[0]), target=str(files.vocabularies[1]))
     if source.list is None or target.list is None:

@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 from torch import nn
 
 from seq2edge.config.architecture import Architecture
-from seq2edge_export.loaders.marian.config import Config
+from seq2edge_export.loaders.marian.config import MarianConfig
 from seq2edge_export.loaders.marian.files import Item, Items, broken
 from seq2edge_export.loaders.state_dict import StateDict
-from seq2edge_export.loaders.weight_map import Place
+from seq2edge_export.loaders.weight_map import WeightMapping
 from seq2edge_export.model.transformer import Transformer
 
 FLOATS = {0x402: "<f2", 0x404: "<f4", 0x408: "<f8"}
@@ -127,15 +127,15 @@ SELF_NORM, CROSS_NORM = {"self_Wo": "attention_residual.norm"}, {"context_Wo": "
 FEED_FORWARD_NORM = {"ffn_ffn": "feed_forward_residual.norm"}
 
 
-def places(config: Config, shape: Architecture, state: StateDict) -> list[Place]:
+def weight_map(config: MarianConfig, shape: Architecture, state: StateDict) -> list[WeightMapping]:
     """A place for every parameter of ours."""
-    found = [Place(config.target_embedding, ("target_embedding.tokens.weight",))]
+    found = [WeightMapping(config.target_embedding, ("target_embedding.tokens.weight",))]
     if not shape.joint_vocabulary:
-        found.append(Place(config.source_embedding, ("source_embedding.tokens.weight",)))
+        found.append(WeightMapping(config.source_embedding, ("source_embedding.tokens.weight",)))
     if not shape.tied_output:
-        found.append(Place(LEGACY_OUTPUT if LEGACY_OUTPUT in state else OUTPUT, ("output.weight",)))
+        found.append(WeightMapping(LEGACY_OUTPUT if LEGACY_OUTPUT in state else OUTPUT, ("output.weight",)))
     if shape.output_bias:
-        found.append(Place(OUTPUT_BIAS, ("output.bias",)))
+        found.append(WeightMapping(OUTPUT_BIAS, ("output.bias",)))
     for number in range(shape.encoder_layers):
         layer = _Layer(f"encoder_l{number + 1}_", f"encoder.{number}.", config)
         found += [*layer.linears(SELF | SELF_OUTPUT | FEED_FORWARD), *layer.norms(SELF_NORM | FEED_FORWARD_NORM)]
@@ -155,42 +155,42 @@ def places(config: Config, shape: Architecture, state: StateDict) -> list[Place]
 class _Layer:
     """The places within one layer."""
 
-    def __init__(self, theirs: str, ours: str, config: Config) -> None:
+    def __init__(self, theirs: str, ours: str, config: MarianConfig) -> None:
         self.theirs, self.ours, self.config = theirs, ours, config
 
-    def linears(self, modules: dict[str, str]) -> Iterator[Place]:
+    def linears(self, modules: dict[str, str]) -> Iterator[WeightMapping]:
         for name, module in modules.items():
             for letter, kind in (("W", "weight"), ("b", "bias")):
-                yield Place(self.theirs + name.format(letter), (f"{self.ours}{module}.{kind}",))
+                yield WeightMapping(self.theirs + name.format(letter), (f"{self.ours}{module}.{kind}",))
 
-    def norms(self, modules: dict[str, str]) -> Iterator[Place]:
+    def norms(self, modules: dict[str, str]) -> Iterator[WeightMapping]:
         for name, module in modules.items():
             yield from self.norm(name, self.ours + module, "_pre" if self.config.norm_first else "")
 
-    def norm(self, name: str, module: str, suffix: str) -> Iterator[Place]:
+    def norm(self, name: str, module: str, suffix: str) -> Iterator[WeightMapping]:
         if self.config.norm == "rms":
-            yield Place(f"{self.theirs}{name}_rms_scale{suffix}", (f"{module}.weight",))
+            yield WeightMapping(f"{self.theirs}{name}_rms_scale{suffix}", (f"{module}.weight",))
             return
         for kind, ours in (("scale", "weight"), ("bias", "bias")):
-            yield Place(f"{self.theirs}{name}_ln_{kind}{suffix}", (f"{module}.{ours}",))
+            yield WeightMapping(f"{self.theirs}{name}_ln_{kind}{suffix}", (f"{module}.{ours}",))
 
-    def self_attention(self) -> Iterator[Place]:
+    def self_attention(self) -> Iterator[WeightMapping]:
         yield from self.linears(SELF | SELF_OUTPUT)
         yield from self.norms(SELF_NORM)
 
-    def cell(self) -> Iterator[Place]:
+    def cell(self) -> Iterator[WeightMapping]:
         yield from self.linears(CELL)
-        yield Place(self.theirs + CELL_INPUT, (f"{self.ours}cell.input.weight",))
+        yield WeightMapping(self.theirs + CELL_INPUT, (f"{self.ours}cell.input.weight",))
         norm = "rnn" if self.config.norm_first else "rnn_ffn"
         yield from self.norms({norm: "attention_residual.norm"})
 
 
-def left_out(config: Config, found: list[Place], state: StateDict) -> list[Place]:
+def left_out(config: MarianConfig, found: list[WeightMapping], state: StateDict) -> list[WeightMapping]:
     """Those whose tensor may be missing: the settings say that Marian does without."""
     return [place for place in found if place.theirs not in state and _is_optional(config, place.ours[0])]
 
 
-def fill_neutral(model: Transformer, found: list[Place]) -> None:
+def fill_neutral(model: Transformer, found: list[WeightMapping]) -> None:
     """Projections that give what they get, biases of zero, norms that only norm."""
     for place in found:
         parameter = model.get_parameter(place.ours[0])
@@ -200,7 +200,7 @@ def fill_neutral(model: Transformer, found: list[Place]) -> None:
             nn.init.constant_(parameter, 1.0 if place.ours[0].endswith("weight") else 0.0)
 
 
-def _is_optional(config: Config, ours: str) -> bool:
+def _is_optional(config: MarianConfig, ours: str) -> bool:
     if ".norm." in ours or ours == "output.bias":
         return ".norm." in ours and not config.affine
     is_projection = ours.endswith((".output.weight", ".output.bias")) and "feed_forward" not in ours

@@ -20,7 +20,7 @@ from seq2edge.config.generation import GenerationOptions
 from seq2edge.config.schema import ClosedError, read_closed
 from seq2edge.config.tokenizer import SpecialTokens
 from seq2edge.errors import CheckpointError
-from seq2edge_export.loaders.opennmt.weights import OUTPUT, Layout
+from seq2edge_export.loaders.opennmt.weights import OUTPUT, TensorLayout
 from seq2edge_export.loaders.state_dict import StateDict
 
 Options = Mapping[str, Any]
@@ -36,7 +36,7 @@ NORMS: dict[str, Norm] = {"standard": "layer", "standardFP32": "layer", "rms": "
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings:
+class OpenNmtSettings:
     """What the tensors do not say."""
 
     heads: int
@@ -55,7 +55,7 @@ class Settings:
 
 
 @dataclass(frozen=True)
-class Limit:
+class NumberLimit:
     """An option, the values with which our Transformer does the same, and what any other one is, for people."""
 
     name: str
@@ -63,7 +63,7 @@ class Limit:
     words: str
 
 
-def beyond(options: Options, limits: Iterable[Limit], defaults: Options) -> list[str]:
+def beyond(options: Options, limits: Iterable[NumberLimit], defaults: Options) -> list[str]:
     """What is asked for and our Transformer has not."""
     found = []
     for limit in limits:
@@ -73,7 +73,7 @@ def beyond(options: Options, limits: Iterable[Limit], defaults: Options) -> list
     return found
 
 
-def unsupported_settings(settings: Settings) -> list[str]:
+def unsupported_settings(settings: OpenNmtSettings) -> list[str]:
     """What the names of kinds say that our Transformer has not."""
     found = []
     if settings.activation.removeprefix(GATED) not in ACTIVATIONS:
@@ -83,7 +83,7 @@ def unsupported_settings(settings: Settings) -> list[str]:
     return found
 
 
-def check_numbers(settings: Settings, where: str) -> None:
+def check_numbers(settings: OpenNmtSettings, where: str) -> None:
     """Refuse settings that are no numbers, before anything is computed with them."""
     counts = {"heads": settings.heads, "heads of keys and values": settings.key_heads}
     sizes = {"norm_eps": settings.epsilon}
@@ -105,7 +105,7 @@ UNK, PAD, BOS, EOS = "<unk>", "<blank>", "<s>", "</s>"  # unless a vocabulary of
 
 
 @dataclass(frozen=True, kw_only=True)
-class Words:
+class OpenNmtVocabulary:
     """The tokens of both sides in the order of their ids, and those with a meaning."""
 
     source: tuple[str, ...]
@@ -116,28 +116,28 @@ class Words:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Given:
+class OpenNmtCheckpoint:
     """A checkpoint as it was found; ``problems`` are what its settings ask for and our Transformer has not."""
 
     path: Path
     folder: Path  # with the files that belong to it
-    layout: Layout
-    settings: Settings
+    layout: TensorLayout
+    settings: OpenNmtSettings
     state: StateDict
-    words: Words
+    words: OpenNmtVocabulary
     transforms: Mapping[str, Options]  # what is done to a text, in this order, with the options of each
     one_cutter: bool  # the target is cut like the source, whatever is said of it
     search: Options  # how eole is told to search
     problems: list[str]
 
 
-def words_of(content: Any, path: Path) -> Words:
+def words_of(content: Any, path: Path) -> OpenNmtVocabulary:
     """The vocabularies as both frameworks write them; eole's may name marks of its own."""
     named: Options = content if isinstance(content, dict) else {}
     source, target = (_tokens(named.get(side), path) for side in ("src", "tgt"))
     specials = named.get("specials")
     marks: Options = specials if isinstance(specials, dict) else {}
-    return Words(
+    return OpenNmtVocabulary(
         source=source,
         target=target,
         start=str(named.get("decoder_start_token", BOS)),
@@ -176,7 +176,7 @@ def unsupported_tensors(state: StateDict) -> list[str]:
     return [LORA] if any(".lora_" in name for name in state) else []
 
 
-def shape_of(given: Given) -> Architecture:
+def shape_of(given: OpenNmtCheckpoint) -> Architecture:
     """What tensors and settings say together, but for the positions."""
     layout, settings, state = given.layout, given.settings, given.state
     inner = f"{layout.encoder}0.{layout.feed_forward[0]}.weight"
@@ -210,7 +210,7 @@ def shape_of(given: Given) -> Architecture:
         raise CheckpointError(f"the tensors and settings in {given.path} do not fit together: {error}") from None
 
 
-def with_all_heads(given: Given, shape: Architecture) -> StateDict:
+def with_all_heads(given: OpenNmtCheckpoint, shape: Architecture) -> StateDict:
     """The tensors with a head of keys and values for each of queries: shared ones are written out."""
     times = shape.heads // given.settings.key_heads
     kept = given.settings.key_heads * shape.head_width
@@ -231,7 +231,7 @@ def _has_fewer_heads(name: str) -> bool:
     return any(f".{module}." in name for module in FEWER_HEADS)
 
 
-def _shared_tables(given: Given) -> tuple[str, str]:
+def _shared_tables(given: OpenNmtCheckpoint) -> tuple[str, str]:
     """The names of target embedding and output projection; eole stores a shared table once."""
     layout, settings, state = given.layout, given.settings, given.state
     target = layout.source if settings.shared and layout.target not in state else layout.target
@@ -239,7 +239,7 @@ def _shared_tables(given: Given) -> tuple[str, str]:
     return target, target if settings.tied and output not in state else output
 
 
-def _check_tables(given: Given, *names: str) -> None:
+def _check_tables(given: OpenNmtCheckpoint, *names: str) -> None:
     """Without these, nothing can be said of the others."""
     state = given.state
     wrong = [name for name in names if name not in state or state[name].dim() != 2 or not state[name].numel()]
@@ -264,12 +264,12 @@ def _same(first: Tensor, second: Tensor) -> bool:
 
 BEAMS, MOST = 5, 250  # of both, where nothing else is said
 LIMITS = (
-    Limit("length_penalty", ("avg", "none"), "the length penalty of GNMT"),
-    Limit("coverage_penalty", ("none",), "a coverage penalty"),
-    Limit("ratio", (0, None), "a ratio that ends the search"),
-    Limit("top_k", (0, 1), "samples instead of a search"),
-    Limit("top_p", (0, 1), "samples instead of a search"),
-    Limit("replace_unk", (False,), "words of the source in the place of unknown ones"),
+    NumberLimit("length_penalty", ("avg", "none"), "the length penalty of GNMT"),
+    NumberLimit("coverage_penalty", ("none",), "a coverage penalty"),
+    NumberLimit("ratio", (0, None), "a ratio that ends the search"),
+    NumberLimit("top_k", (0, 1), "samples instead of a search"),
+    NumberLimit("top_p", (0, 1), "samples instead of a search"),
+    NumberLimit("replace_unk", (False,), "words of the source in the place of unknown ones"),
 )
 
 
@@ -278,7 +278,7 @@ def unsupported_search(search: Options) -> list[str]:
     return beyond(search, LIMITS, {})
 
 
-def generation_of(given: Given, tokens: SpecialTokens, shape: Architecture) -> GenerationOptions:
+def generation_of(given: OpenNmtCheckpoint, tokens: SpecialTokens, shape: Architecture) -> GenerationOptions:
     """The defaults of the search."""
     search = given.search
     options: dict[str, Any] = {
@@ -300,7 +300,7 @@ def generation_of(given: Given, tokens: SpecialTokens, shape: Architecture) -> G
         raise CheckpointError(f"{given.path} is not as eole writes it: {error}") from None
 
 
-def _other_ends(given: Given) -> list[int]:
+def _other_ends(given: OpenNmtCheckpoint) -> list[int]:
     named = given.search.get("optional_eos")
     ends = {str(token) for token in named} if isinstance(named, list) else set()
     return [number for number, token in enumerate(given.words.target) if token in ends]

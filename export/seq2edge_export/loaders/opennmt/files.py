@@ -16,10 +16,10 @@ from seq2edge.errors import CheckpointError
 from seq2edge_export.loaders.hugging_face.config import CONFIG
 from seq2edge_export.loaders.opennmt.config import (
     GATED,
-    Given,
-    Limit,
+    NumberLimit,
+    OpenNmtCheckpoint,
+    OpenNmtSettings,
     Options,
-    Settings,
     beyond,
     transforms_of,
     words_of,
@@ -34,19 +34,19 @@ SILU = "silu"  # which OpenNMT-py always gates
 OLD_NORM = {"a_2": "weight", "b_2": "bias"}
 RELATIVE = {-1: "rotary positions", -2: "ALiBi positions"}
 LIMITS = (
-    Limit("model_task", ("seq2seq",), "language models"),
-    Limit("model_type", ("text",), "sources other than text"),
-    Limit("encoder_type", ("transformer",), "encoders other than the Transformer's"),
-    Limit("decoder_type", ("transformer",), "decoders other than the Transformer's"),
-    Limit("self_attn_type", ("scaled-dot", "scaled-dot-flash"), "average attention"),
-    Limit("relative_positions_buckets", (0,), "relative attention bias"),
-    Limit("parallel_residual", (False,), "parallel residuals"),
-    Limit("sliding_window", (0,), "attention within a window"),
-    Limit("num_experts", (0, None), "experts"),
-    Limit("copy_attn", (False,), "copy attention"),
-    Limit("generator_function", ("softmax",), "outputs without a softmax"),
-    Limit("n_src_feats", (0, None), "several source features"),
-    Limit("quant_type", ("", None), "weights that are already quantized"),
+    NumberLimit("model_task", ("seq2seq",), "language models"),
+    NumberLimit("model_type", ("text",), "sources other than text"),
+    NumberLimit("encoder_type", ("transformer",), "encoders other than the Transformer's"),
+    NumberLimit("decoder_type", ("transformer",), "decoders other than the Transformer's"),
+    NumberLimit("self_attn_type", ("scaled-dot", "scaled-dot-flash"), "average attention"),
+    NumberLimit("relative_positions_buckets", (0,), "relative attention bias"),
+    NumberLimit("parallel_residual", (False,), "parallel residuals"),
+    NumberLimit("sliding_window", (0,), "attention within a window"),
+    NumberLimit("num_experts", (0, None), "experts"),
+    NumberLimit("copy_attn", (False,), "copy attention"),
+    NumberLimit("generator_function", ("softmax",), "outputs without a softmax"),
+    NumberLimit("n_src_feats", (0, None), "several source features"),
+    NumberLimit("quant_type", ("", None), "weights that are already quantized"),
 )
 DEFAULTS = {"encoder_type": "rnn", "decoder_type": "rnn"}
 
@@ -62,10 +62,10 @@ def is_pt_file(path: Path) -> bool:
         return False
 
 
-def read_pt_file(path: Path) -> Given:
+def read_pt_file(path: Path) -> OpenNmtCheckpoint:
     content = _read(path)
     options: Options = vars(content["opt"])
-    return Given(
+    return OpenNmtCheckpoint(
         path=path,
         folder=path.parent,
         layout=OPENNMT_PY,
@@ -93,10 +93,10 @@ def _read(path: Path) -> dict[str, Any]:
     return content
 
 
-def _opennmt_settings(options: Options) -> Settings:
+def _opennmt_settings(options: Options) -> OpenNmtSettings:
     heads = options.get("heads", OPENNMT_HEADS)
     activation = options.get("pos_ffn_activation_fn", "relu")
-    return Settings(
+    return OpenNmtSettings(
         heads=heads,
         key_heads=options.get("num_kv") or (1 if options.get("multiquery") else heads),
         head_width=None,
@@ -164,33 +164,35 @@ ALIKE = {  # on both sides, with what eole takes where nothing is said
     "norm_eps": EOLE_EPSILON,
 }
 MODEL_LIMITS = (
-    Limit("architecture", ("transformer", "custom", None), "models other than encoder-decoder Transformers"),
-    Limit("generator_function", ("softmax",), "outputs without a softmax"),
-    Limit("add_estimator", (False,), "an estimator of quality"),
-    Limit("left_pad", (False,), "padding on the left"),
+    NumberLimit("architecture", ("transformer", "custom", None), "models other than encoder-decoder Transformers"),
+    NumberLimit("generator_function", ("softmax",), "outputs without a softmax"),
+    NumberLimit("add_estimator", (False,), "an estimator of quality"),
+    NumberLimit("left_pad", (False,), "padding on the left"),
 )
 EMBEDDING_LIMITS = (
-    Limit("embedding_type", ("standard", None), "embeddings of RoBERTa"),
-    Limit("position_encoding_type", (*SINUSOIDAL, "Learned", None), "positions that are not added to the embeddings"),
+    NumberLimit("embedding_type", ("standard", None), "embeddings of RoBERTa"),
+    NumberLimit(
+        "position_encoding_type", (*SINUSOIDAL, "Learned", None), "positions that are not added to the embeddings"
+    ),
 )
 SIDE_LIMITS = (
-    Limit("encoder_type", ("transformer",), "encoders other than the Transformer's"),
-    Limit("decoder_type", ("transformer",), "decoders other than the Transformer's"),
-    Limit("encoder_layer_style", ("standard", None), "norms behind the sublayers of the encoder"),
-    Limit("final_encoder_layer_norm", (True,), "an encoder without its last norm"),
-    Limit("relative_positions_buckets", (0,), "relative attention bias"),
-    Limit("parallel_residual", (False,), "parallel residuals"),
-    Limit("ffn_layernorm", (False,), "norms before and behind each sublayer"),
-    Limit("query_norm", (False,), "norms of queries and keys"),
-    Limit("key_norm", (False,), "norms of queries and keys"),
-    Limit("value_norm", (False,), "norms of values"),
-    Limit("q_gating", (False,), "gated queries"),
-    Limit("sliding_window", (0,), "attention within a window"),
-    Limit("num_experts", (0,), "experts"),
-    Limit("layer_types", (None,), "layers of different kinds"),
-    Limit("num_mtp_heads", (0,), "prediction of several tokens"),
+    NumberLimit("encoder_type", ("transformer",), "encoders other than the Transformer's"),
+    NumberLimit("decoder_type", ("transformer",), "decoders other than the Transformer's"),
+    NumberLimit("encoder_layer_style", ("standard", None), "norms behind the sublayers of the encoder"),
+    NumberLimit("final_encoder_layer_norm", (True,), "an encoder without its last norm"),
+    NumberLimit("relative_positions_buckets", (0,), "relative attention bias"),
+    NumberLimit("parallel_residual", (False,), "parallel residuals"),
+    NumberLimit("ffn_layernorm", (False,), "norms before and behind each sublayer"),
+    NumberLimit("query_norm", (False,), "norms of queries and keys"),
+    NumberLimit("key_norm", (False,), "norms of queries and keys"),
+    NumberLimit("value_norm", (False,), "norms of values"),
+    NumberLimit("q_gating", (False,), "gated queries"),
+    NumberLimit("sliding_window", (0,), "attention within a window"),
+    NumberLimit("num_experts", (0,), "experts"),
+    NumberLimit("layer_types", (None,), "layers of different kinds"),
+    NumberLimit("num_mtp_heads", (0,), "prediction of several tokens"),
 )
-TRAINING_LIMITS = (Limit("quant_type", ("", None), "weights that are already quantized"),)
+TRAINING_LIMITS = (NumberLimit("quant_type", ("", None), "weights that are already quantized"),)
 
 
 def is_eole_folder(path: Path) -> bool:
@@ -199,11 +201,11 @@ def is_eole_folder(path: Path) -> bool:
     return isinstance(read_object(path / CONFIG).get("model"), dict)
 
 
-def read_eole_folder(path: Path) -> Given:
+def read_eole_folder(path: Path) -> OpenNmtCheckpoint:
     config = read_object(path / CONFIG)
     model = _section(config, "model")
     chosen = _section(config, "transforms_configs")
-    return Given(
+    return OpenNmtCheckpoint(
         path=path,
         folder=path,
         layout=EOLE,
@@ -217,12 +219,12 @@ def read_eole_folder(path: Path) -> Given:
     )
 
 
-def _eole_settings(model: Options) -> Settings:
+def _eole_settings(model: Options) -> OpenNmtSettings:
     embeddings, decoder = _inside(model, "embeddings"), _inside(model, "decoder")
     heads = decoder.get("heads", ALIKE["heads"])
     scaling, normalize = decoder.get("attn_scaling"), embeddings.get("normalize") is True
     positions = embeddings.get("position_encoding_type", SINUSOIDAL[0])
-    return Settings(
+    return OpenNmtSettings(
         heads=heads,
         key_heads=decoder.get("heads_kv") or heads,
         head_width=decoder.get("head_dim"),

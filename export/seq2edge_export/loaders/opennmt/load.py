@@ -18,7 +18,7 @@ from seq2edge.errors import CheckpointError
 from seq2edge_export.checkpoint import FORMAT_VERSION, Checkpoint, CheckpointConfig
 from seq2edge_export.loaders.opennmt.config import (
     LONGEST,
-    Given,
+    OpenNmtCheckpoint,
     check_numbers,
     generation_of,
     shape_of,
@@ -29,18 +29,18 @@ from seq2edge_export.loaders.opennmt.config import (
 )
 from seq2edge_export.loaders.opennmt.files import is_eole_folder, is_pt_file, read_eole_folder, read_pt_file
 from seq2edge_export.loaders.opennmt.vocabulary import special_tokens, tokenization_of, unsupported_text
-from seq2edge_export.loaders.opennmt.weights import OUTPUT, places
+from seq2edge_export.loaders.opennmt.weights import OUTPUT, weight_map
 from seq2edge_export.loaders.recipe.config import as_table, is_sinusoidal
 from seq2edge_export.loaders.recipe.files import tokenizer_files
 from seq2edge_export.loaders.state_dict import StateDict
-from seq2edge_export.loaders.weight_map import Place, fill, misfit
+from seq2edge_export.loaders.weight_map import WeightMapping, fill, shape_mismatch
 from seq2edge_export.model.transformer import Transformer
 
 FORMULAS: tuple[Positions, ...] = ("sinusoidal", "sinusoidal_halves")
 Tables = tuple[Tensor, ...]  # of source and target; none where the model has no positions
 
 
-def find_tables(given: Given, width: int, problems: list[str]) -> Tables:
+def find_tables(given: OpenNmtCheckpoint, width: int, problems: list[str]) -> Tables:
     """The rows of source and target that can be used, with the numbers that are added to the vectors of tokens."""
     if not given.settings.positions:
         return ()
@@ -71,7 +71,7 @@ def fill_positions(model: Transformer, tables: Tables) -> None:
             embedding.positions.copy_(table)
 
 
-def _find(given: Given, names: tuple[str, ...], width: int, problems: list[str]) -> Tensor:
+def _find(given: OpenNmtCheckpoint, names: tuple[str, ...], width: int, problems: list[str]) -> Tensor:
     name = next((name for name in names if name in given.state), names[0])
     if name not in given.state:
         problems.append(f"{name} is missing")
@@ -85,12 +85,12 @@ def _find(given: Given, names: tuple[str, ...], width: int, problems: list[str])
     return table * math.sqrt(width) if given.settings.scaled_positions else table
 
 
-def build(given: Given) -> Transformer:
+def build(given: OpenNmtCheckpoint) -> Transformer:
     """The model itself, every tensor in its place; what does not fit is in one error."""
     check_numbers(given.settings, str(given.path))
     shape = shape_of(given)
     state = with_all_heads(given, shape)
-    found = places(shape, given.layout, state)
+    found = weight_map(shape, given.layout, state)
     problems: list[str] = []
     tables = find_tables(given, shape.width, problems)
     with torch.device("meta"):  # shapes alone: sizes that do not fit together could ask for any amount of memory
@@ -103,16 +103,18 @@ def build(given: Given) -> Transformer:
     return model.eval()
 
 
-def _tensor_problems(given: Given, state: StateDict, found: list[Place], model: Transformer) -> list[str]:
+def _tensor_problems(
+    given: OpenNmtCheckpoint, state: StateDict, found: list[WeightMapping], model: Transformer
+) -> list[str]:
     names = {place.theirs for place in found}
     problems = [f"{name} is missing" for name in sorted(names - state.keys())]
     problems += [f"{name} has no place in it" for name in state if name not in names | _besides(given)]
     return problems + [
-        text for place in found if place.theirs in state if (text := misfit(place, state[place.theirs], model))
+        text for place in found if place.theirs in state if (text := shape_mismatch(place, state[place.theirs], model))
     ]
 
 
-def _besides(given: Given) -> set[str]:
+def _besides(given: OpenNmtCheckpoint) -> set[str]:
     """What is looked at elsewhere or not used: positions, tables that are the same as another, leftovers."""
     layout = given.layout
     positions = (*layout.source_positions, *layout.target_positions) if given.settings.positions else ()
@@ -136,7 +138,7 @@ def load_opennmt(path: Path) -> Checkpoint:
     )
 
 
-def _refuse(given: Given) -> None:
+def _refuse(given: OpenNmtCheckpoint) -> None:
     problems = [*given.problems, *unsupported_settings(given.settings), *unsupported_text(given)]
     problems += [*unsupported_tensors(given.state), *unsupported_search(given.search)]
     if problems:

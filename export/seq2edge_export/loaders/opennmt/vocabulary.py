@@ -16,7 +16,7 @@ from seq2edge.text.vocabularies.sentencepiece import SPACE
 from seq2edge_export.loaders.ctranslate2.files import PIECES, find_pieces
 from seq2edge_export.loaders.ctranslate2.vocabulary import check_pieces
 from seq2edge_export.loaders.hugging_face.tokenizer import made_file
-from seq2edge_export.loaders.opennmt.config import UNK, Given, Options
+from seq2edge_export.loaders.opennmt.config import UNK, OpenNmtCheckpoint, Options
 
 PYONMTTOK = "onmt_tokenize"
 CUTTERS: dict[str, Kind] = {"sentencepiece": "pieces", PYONMTTOK: "pieces", "bpe": "bpe"}
@@ -28,7 +28,7 @@ SUBWORDS = {SPACE: "SentencePiece", GOES_ON: "BPE", JOINER: "pyonmttok"}  # by w
 MANY = 0.02  # of a vocabulary: with fewer, they may be words that look so
 
 
-def unsupported_text(given: Given) -> list[str]:
+def unsupported_text(given: OpenNmtCheckpoint) -> list[str]:
     """What is done to texts and this family cannot do."""
     found = [f"the transform {name}" for name in given.transforms if name not in CUTTERS and name not in TRAINING]
     cutters = [name for name in given.transforms if name in CUTTERS]
@@ -39,7 +39,7 @@ def unsupported_text(given: Given) -> list[str]:
     return found
 
 
-def tokenization_of(given: Given) -> Tokenization:
+def tokenization_of(given: OpenNmtCheckpoint) -> Tokenization:
     """The files by their paths; nothing stands around a source text."""
     kind, codes = _cut_by(given)
     words = given.words
@@ -78,7 +78,7 @@ def _chosen(value: Any) -> Any:
         return value
 
 
-def _cut_by(given: Given) -> tuple[Kind, tuple[Path, ...]]:
+def _cut_by(given: OpenNmtCheckpoint) -> tuple[Kind, tuple[Path, ...]]:
     """The kind of vocabulary, and the files that cut source and target: named by the checkpoint, or beside it."""
     for name, options in given.transforms.items():
         if name in CUTTERS:
@@ -91,7 +91,7 @@ def _cut_by(given: Given) -> tuple[Kind, tuple[Path, ...]]:
     return "words", ()
 
 
-def _locate(given: Given, name: str, named: Any) -> Path:
+def _locate(given: OpenNmtCheckpoint, name: str, named: Any) -> Path:
     """A file that belongs to a transform: beside the checkpoint, else where it was in training."""
     if not isinstance(named, str) or not named:
         raise CheckpointError(f"{given.path} names no subword model for its transform {name}, for source or target")
@@ -102,7 +102,7 @@ def _locate(given: Given, name: str, named: Any) -> Path:
     raise CheckpointError(f"{given.folder} has no {path.name}, by which {name} cuts texts; copy it there")
 
 
-def _check_words(given: Given) -> None:
+def _check_words(given: OpenNmtCheckpoint) -> None:
     """Refuse to take subwords for words."""
     for mark, kind in SUBWORDS.items():
         if sum(mark in token for token in given.words.source) > MANY * len(given.words.source):
@@ -113,7 +113,7 @@ def _check_words(given: Given) -> None:
             )
 
 
-def special_tokens(given: Given, shape: Architecture) -> SpecialTokens:
+def special_tokens(given: OpenNmtCheckpoint, shape: Architecture) -> SpecialTokens:
     """The ids of the marks; a token that is not known has the same id on both sides."""
     words = given.words
     source, target = ({token: number for number, token in enumerate(side)} for side in (words.source, words.target))
@@ -133,7 +133,7 @@ def special_tokens(given: Given, shape: Architecture) -> SpecialTokens:
     return SpecialTokens(pad=pad if pad < shape.source_vocabulary else unk, bos=target[words.start], eos=eos, unk=unk)
 
 
-def _check_sizes(given: Given, shape: Architecture) -> None:
+def _check_sizes(given: OpenNmtCheckpoint, shape: Architecture) -> None:
     sizes = {
         "source": (len(given.words.source), shape.source_vocabulary),
         "target": (len(given.words.target), shape.target_vocabulary),

@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
 from seq2edge.config.architecture import Architecture
-from seq2edge_export.loaders.weight_map import Place
+from seq2edge_export.loaders.weight_map import WeightMapping
 
 OUTPUT = "generator"
 NORM = "norm"  # how modules of ours end that are norms
@@ -19,7 +19,7 @@ Modules = Mapping[str, str]  # of theirs -> of ours
 
 
 @dataclass(frozen=True)
-class Layout:
+class TensorLayout:
     """The names of a framework: whole ones, and those of the modules of a layer."""
 
     source: str
@@ -38,7 +38,7 @@ def _attention(theirs: str, ours: str) -> dict[str, str]:
     return {f"{theirs}.{name}": f"{ours}.{module}" for name, module in ATTENTION.items()}
 
 
-OPENNMT_PY = Layout(
+OPENNMT_PY = TensorLayout(
     source="encoder.embeddings.make_embedding.emb_luts.0.weight",
     target="decoder.embeddings.make_embedding.emb_luts.0.weight",
     source_positions=("encoder.embeddings.make_embedding.pe.pe",),
@@ -56,7 +56,7 @@ OPENNMT_PY = Layout(
     },
     feed_forward=("feed_forward.w_1", "feed_forward.w_3", "feed_forward.w_2"),
 )
-EOLE = Layout(
+EOLE = TensorLayout(
     source="src_emb.embeddings.weight",
     target="tgt_emb.embeddings.weight",
     source_positions=("src_emb.pe.pe", "src_emb.pe.weight"),
@@ -77,15 +77,15 @@ EOLE = Layout(
 )
 
 
-def places(shape: Architecture, layout: Layout, names: Collection[str]) -> list[Place]:
+def weight_map(shape: Architecture, layout: TensorLayout, names: Collection[str]) -> list[WeightMapping]:
     """A place for every parameter of ours but the positions; linear layers may be without bias."""
-    found = [Place(layout.source, ("source_embedding.tokens.weight",))]
+    found = [WeightMapping(layout.source, ("source_embedding.tokens.weight",))]
     if not shape.joint_vocabulary:
-        found.append(Place(layout.target, ("target_embedding.tokens.weight",)))
+        found.append(WeightMapping(layout.target, ("target_embedding.tokens.weight",)))
     if not shape.tied_output:
-        found.append(Place(f"{OUTPUT}.weight", ("output.weight",)))
+        found.append(WeightMapping(f"{OUTPUT}.weight", ("output.weight",)))
     if shape.output_bias:
-        found.append(Place(f"{OUTPUT}.bias", ("output.bias",)))
+        found.append(WeightMapping(f"{OUTPUT}.bias", ("output.bias",)))
     sides = (
         ("encoder", shape.encoder_layers, layout.encoder, layout.encoder_modules),
         ("decoder", shape.decoder_layers, layout.decoder, layout.decoder_modules),
@@ -98,19 +98,21 @@ def places(shape: Architecture, layout: Layout, names: Collection[str]) -> list[
     return found
 
 
-def _feed_forward(shape: Architecture, layout: Layout) -> Modules:
+def _feed_forward(shape: Architecture, layout: TensorLayout) -> Modules:
     active, gated, last = layout.feed_forward
     inner = {active: GATE, gated: "feed_forward.inner"} if shape.gated else {active: "feed_forward.inner"}
     return inner | {last: "feed_forward.output"}
 
 
-def _layer(shape: Architecture, theirs: str, ours: str, modules: Modules, names: Collection[str]) -> Iterator[Place]:
+def _layer(
+    shape: Architecture, theirs: str, ours: str, modules: Modules, names: Collection[str]
+) -> Iterator[WeightMapping]:
     for their_module, our_module in modules.items():
         yield from _module(shape, f"{theirs}.{their_module}", f"{ours}.{our_module}", names)
 
 
-def _module(shape: Architecture, theirs: str, ours: str, names: Collection[str]) -> Iterator[Place]:
-    yield Place(f"{theirs}.weight", (f"{ours}.weight",))
+def _module(shape: Architecture, theirs: str, ours: str, names: Collection[str]) -> Iterator[WeightMapping]:
+    yield WeightMapping(f"{theirs}.weight", (f"{ours}.weight",))
     has_bias = shape.norm == "layer" if ours.endswith(NORM) else f"{theirs}.bias" in names
     if has_bias:
-        yield Place(f"{theirs}.bias", (f"{ours}.bias",))
+        yield WeightMapping(f"{theirs}.bias", (f"{ours}.bias",))

@@ -60,7 +60,7 @@ class PositionSettings:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ModelSettings:
+class RecipeModelSettings:
     """What the model does and its weights do not show."""
 
     heads: int
@@ -87,7 +87,7 @@ class Recipe:
     weights: str
     tensors: TensorNames
     positions: PositionSettings
-    model: ModelSettings
+    model: RecipeModelSettings
     tokens: SpecialTokens
     tokenizer: Tokenization
     generation: GenerationOptions

@@ -12,7 +12,7 @@ from seq2edge.errors import DataError
 from seq2edge.text.tokenizer import load_tokenizer
 from seq2edge_export.loaders.recipe.config import Recipe
 from seq2edge_export.loaders.state_dict import StateDict
-from seq2edge_export.loaders.weight_map import Place, misfit
+from seq2edge_export.loaders.weight_map import WeightMapping, shape_mismatch
 from seq2edge_export.model.transformer import Transformer
 
 
@@ -37,7 +37,7 @@ def _names(what: str, source: str, target: str) -> tuple[str, str]:
     return f"source.{what}{Path(source).suffix}", f"target.{what}{Path(target).suffix}"
 
 
-def tensor_problems(recipe: Recipe, state: StateDict, found: list[Place], model: Transformer) -> list[str]:
+def tensor_problems(recipe: Recipe, state: StateDict, found: list[WeightMapping], model: Transformer) -> list[str]:
     """Tensors that are missing, surplus, of another shape, or hold no numbers."""
     names, positions = recipe.tensors, recipe.positions
     known = {place.theirs for place in found} | {positions.source, positions.target, *names.ignore}
@@ -45,7 +45,7 @@ def tensor_problems(recipe: Recipe, state: StateDict, found: list[Place], model:
     problems = [f"{name} is missing" for name in missing]
     problems += [f"{name} has no place in the model (tensors.ignore leaves it out)" for name in state.keys() - known]
     problems += [f"{name} is to be ignored, but is not there" for name in names.ignore if name not in state]
-    problems += [misfit(place, state[place.theirs], model) for place in found if place.theirs in state]
+    problems += [shape_mismatch(place, state[place.theirs], model) for place in found if place.theirs in state]
     return sorted(filter(None, problems))
 
 

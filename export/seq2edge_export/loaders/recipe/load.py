@@ -14,7 +14,7 @@ from seq2edge.errors import CheckpointError
 from seq2edge_export.checkpoint import FORMAT_VERSION, Checkpoint, CheckpointConfig
 from seq2edge_export.loaders.recipe.config import Recipe, fill_positions, position_problems, shape_of
 from seq2edge_export.loaders.recipe.files import setting_problems, tensor_problems, tokenizer_files, tokenizer_problems
-from seq2edge_export.loaders.recipe.weights import places
+from seq2edge_export.loaders.recipe.weights import weight_map
 from seq2edge_export.loaders.state_dict import read_state_dict
 from seq2edge_export.loaders.weight_map import fill
 from seq2edge_export.model.transformer import Transformer
@@ -77,7 +77,7 @@ def load_recipe(path: Path) -> Checkpoint:
     rules, files = tokenizer_files(recipe.tokenizer, path.parent)
     problems: list[str] = []
     model = Transformer(shape_of(recipe, state, problems))
-    found = places(recipe, model.shape)
+    found = weight_map(recipe, model.shape)
     problems += tensor_problems(recipe, state, found, model)
     problems += position_problems(recipe.positions, state, model.shape)
     problems += setting_problems(recipe, model.shape)

@@ -7,9 +7,9 @@ from seq2edge.config.tokenizer import Kind, SpecialTokens, Tokenization
 from seq2edge.text.vocabularies.bpe import load_bpe
 from seq2edge.text.vocabularies.interface import Vocabulary
 from seq2edge.text.vocabularies.plain import load_characters, load_words
-from seq2edge.text.vocabularies.sentencepiece import SentencePieces, load_pieces, load_sentencepiece, load_t5
+from seq2edge.text.vocabularies.sentencepiece import SentencePieceVocabulary, load_pieces, load_sentencepiece, load_t5
 
-__all__ = ["SentencePieces", "Vocabulary", "load_sentencepiece", "load_vocabulary"]
+__all__ = ["SentencePieceVocabulary", "Vocabulary", "load_sentencepiece", "load_vocabulary"]
 
 KINDS: dict[Kind, Callable[[Tokenization, SpecialTokens, Path, Path | None], Vocabulary]] = {
     "sentencepiece": lambda rules, tokens, file, codes: load_sentencepiece(file),

@@ -19,7 +19,7 @@ Merge = tuple[str, str]
 NO_PAIR: Merge = ("", "")
 
 
-class BytePairs:
+class BpeVocabulary:
     """A text is the pieces of its words."""
 
     def __init__(self, known: TokenList, merges: list[Merge], split: Split) -> None:
@@ -92,10 +92,10 @@ def merged(pieces: list[str], ranks: dict[Merge, int]) -> list[str]:
     return [piece for piece in pieces if piece]
 
 
-def load_bpe(file: Path, codes: Path | None, tokens: SpecialTokens, split: Split) -> BytePairs:
+def load_bpe(file: Path, codes: Path | None, tokens: SpecialTokens, split: Split) -> BpeVocabulary:
     if codes is None:
         raise DataError(f"{file} is a vocabulary for byte-pair encoding, which needs its codes too")
-    return BytePairs(read_token_list(file, tokens), _read_codes(codes), split)
+    return BpeVocabulary(read_token_list(file, tokens), _read_codes(codes), split)
 
 
 def _read_codes(path: Path) -> list[Merge]:

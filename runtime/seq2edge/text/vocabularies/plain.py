@@ -105,7 +105,7 @@ def join_words(words: list[str], rule: Split) -> str:
     return LOOSE.sub("", text) if rule == "punctuation" else text
 
 
-class Characters:
+class CharacterVocabulary:
     """A text is its Unicode code points, spaces among them."""
 
     def __init__(self, known: TokenList) -> None:
@@ -131,11 +131,11 @@ class Characters:
         return self.known.size
 
 
-def load_characters(file: Path, tokens: SpecialTokens) -> Characters:
-    return Characters(read_token_list(file, tokens))
+def load_characters(file: Path, tokens: SpecialTokens) -> CharacterVocabulary:
+    return CharacterVocabulary(read_token_list(file, tokens))
 
 
-class Words:
+class WordVocabulary:
     """A text is its words, by one of the rules for splitting."""
 
     def __init__(self, known: TokenList, split: Split) -> None:
@@ -162,5 +162,5 @@ class Words:
         return self.known.size
 
 
-def load_words(file: Path, tokens: SpecialTokens, split: Split) -> Words:
-    return Words(read_token_list(file, tokens), split)
+def load_words(file: Path, tokens: SpecialTokens, split: Split) -> WordVocabulary:
+    return WordVocabulary(read_token_list(file, tokens), split)

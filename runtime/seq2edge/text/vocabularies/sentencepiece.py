@@ -94,7 +94,7 @@ SPACE = "▁"
 BYTE = re.compile(r"<0x([0-9A-F]{2})>")  # a byte of a character that has no piece
 
 
-class SentencePieces:
+class SentencePieceVocabulary:
     """A text is what SentencePiece makes of it."""
 
     def __init__(self, model: SentencePieceProcessor) -> None:
@@ -135,10 +135,10 @@ def characters(piece: str) -> int:
     return int((int(byte[1], 16) & 0xC0) != 0x80)
 
 
-def load_sentencepiece(path: Path) -> SentencePieces:
+def load_sentencepiece(path: Path) -> SentencePieceVocabulary:
     check_sentencepiece(path)
     try:
-        return SentencePieces(SentencePieceProcessor(model_file=str(path)))
+        return SentencePieceVocabulary(SentencePieceProcessor(model_file=str(path)))
     except (OSError, RuntimeError) as error:
         raise DataError(f"{path} is not a SentencePiece model that can be read ({error})") from None
 
@@ -146,11 +146,11 @@ def load_sentencepiece(path: Path) -> SentencePieces:
 TAG = re.compile(r">>.*?<<", re.DOTALL)
 
 
-class Pieces:
+class PieceListVocabulary:
     """A text is the pieces that a SentencePiece model cuts it into."""
 
     def __init__(
-        self, ids: dict[str, int], model: SentencePieces, tokens: SpecialTokens, silent: tuple[int, ...] = ()
+        self, ids: dict[str, int], model: SentencePieceVocabulary, tokens: SpecialTokens, silent: tuple[int, ...] = ()
     ) -> None:
         self.ids = ids  # all of them: no text is cut into marks, and a mark of one side may be a word of the other
         self.known = TokenList(ids, tokens, silent)
@@ -183,10 +183,12 @@ class Pieces:
         return self.known.size
 
 
-def load_pieces(file: Path, codes: Path | None, tokens: SpecialTokens, silent: tuple[int, ...] = ()) -> Pieces:
+def load_pieces(
+    file: Path, codes: Path | None, tokens: SpecialTokens, silent: tuple[int, ...] = ()
+) -> PieceListVocabulary:
     if codes is None:
         raise DataError(f"{file} is a vocabulary of pieces, which needs its SentencePiece model too")
-    return Pieces(read_ids(file), load_sentencepiece(codes), tokens, silent)
+    return PieceListVocabulary(read_ids(file), load_sentencepiece(codes), tokens, silent)
 
 
 def _joined(pieces: Iterable[str]) -> str:
@@ -198,10 +200,10 @@ def _joined(pieces: Iterable[str]) -> str:
     return text
 
 
-class T5Pieces:
+class T5Vocabulary:
     """A text is what SentencePiece makes of the stretches between its marks."""
 
-    def __init__(self, pieces: SentencePieces, tokens: SpecialTokens, sentinels: int) -> None:
+    def __init__(self, pieces: SentencePieceVocabulary, tokens: SpecialTokens, sentinels: int) -> None:
         self.pieces = pieces
         self.odd = pieces.odd
         self.size = pieces.get_piece_size() + sentinels
@@ -238,5 +240,5 @@ class T5Pieces:
         return [stretch] if stretch in self.marks else self.pieces.spell(stretch)
 
 
-def load_t5(file: Path, tokens: SpecialTokens, sentinels: int) -> T5Pieces:
-    return T5Pieces(load_sentencepiece(file), tokens, sentinels)
+def load_t5(file: Path, tokens: SpecialTokens, sentinels: int) -> T5Vocabulary:
+    return T5Vocabulary(load_sentencepiece(file), tokens, sentinels)

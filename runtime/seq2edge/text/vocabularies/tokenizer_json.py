@@ -94,7 +94,7 @@ def repeats_repetitions(pattern: str) -> bool:
 PANIC = "PanicException"  # of a library in Rust
 
 
-class TokenizerJson:
+class TokenizerJsonVocabulary:
     """A text is what the file says, all but what it would put around the text."""
 
     def __init__(self, model: Tokenizer, tokens: SpecialTokens) -> None:
@@ -131,10 +131,10 @@ class TokenizerJson:
             return self.model.encode(text, add_special_tokens=False)
 
 
-def load_tokenizer_json(path: Path, tokens: SpecialTokens) -> TokenizerJson:
+def load_tokenizer_json(path: Path, tokens: SpecialTokens) -> TokenizerJsonVocabulary:
     content = check_tokenizer_json(path)
     with refusals(f"{path} is not a tokenizer.json that can be read"):
-        return TokenizerJson(Tokenizer.from_str(content), tokens)
+        return TokenizerJsonVocabulary(Tokenizer.from_str(content), tokens)
 
 
 @contextmanager

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import get_type_hints
 
 from seq2edge.config.generation import GenerationOptions
-from seq2edge_export.loaders.recipe.config import ModelSettings, Recipe
+from seq2edge_export.loaders.recipe.config import Recipe, RecipeModelSettings
 
 PAGE = (Path(__file__).parents[4] / "docs" / "recipe.md").read_text(encoding="utf-8")
 
@@ -23,6 +23,6 @@ def test_every_field_is_explained() -> None:
 
 def test_the_example_answers_every_question_of_the_draft() -> None:
     example = tomllib.loads(re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL)[0])
-    assert ModelSettings(**example["model"]).heads == 8
+    assert RecipeModelSettings(**example["model"]).heads == 8
     assert set(example["tokens"]) == {"pad", "bos", "eos", "unk"}
     assert example["tokenizer"]["kind"] == "words"
