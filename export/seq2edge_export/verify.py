@@ -84,12 +84,12 @@ def verify(
     *,
     texts: Sequence[str] | None = None,
     references: Sequence[str] | None = None,
-    place: DeviceConfig = CPU_CONFIG,
+    device_config: DeviceConfig = CPU_CONFIG,
     rest: Callable[[], None] = lambda: None,
 ) -> Verdict:
     """Compare a bundle with its original and judge it by the limits of its precision.
 
-    ``place`` is where the bundle computes. ``rest`` is called whenever the original is not needed for a while.
+    ``device_config`` is where the bundle computes. ``rest`` is called whenever the original is not needed for a while.
     """
     check_same_model(bundle, original)
     tokenizer = original.tokenizer()
@@ -101,7 +101,9 @@ def verify(
         yield TorchEngine(original.graphs, pad=original.tokens.pad)
         rest()
 
-    comparison = ParityComparison(ours=bundle, theirs=awake, tokenizer=tokenizer, task=task, place=place)
+    comparison = ParityComparison(
+        ours=bundle, theirs=awake, tokenizer=tokenizer, task=task, device_config=device_config
+    )
     parity, findings = measure(comparison, references)
     limits = LIMITS[bundle.manifest.precision]
     failures = [*differing_settings(bundle, original), *shortcomings(parity, limits)]

@@ -134,8 +134,8 @@ class Translator:
     ``require_signature`` is a public key without whose owner's signature a bundle is refused (``seq2edge sign``).
     A bundle with a ``shortlist`` says only words that it lists for a text, unless that is turned off.
 
-    ``device`` is one of ``seq2edge.devices.registry.DEVICES``, or ``auto`` for the fastest that works, which ``place``
-    then names. ``provider_options`` are those of onnxruntime's provider. ``notes`` says which nodes run elsewhere than
+    ``device`` is a key of ``seq2edge.devices.registry.DEVICES``, or ``auto`` for the fastest one that works
+    (``device_config`` then tells which). ``provider_options`` are those of onnxruntime's provider. ``notes`` says which nodes run elsewhere than
     on the device; with ``strict_device`` that is an error.
 
     In all methods, ``options`` are fields of ``GenerationOptions``, such as ``num_beams=1`` or ``length_penalty=0.6``,
@@ -169,9 +169,11 @@ class Translator:
         tokenizer = load_tokenizer(self.manifest.tokenizer, self.manifest.tokens, files)
         self.tokenizer = tokenizer.tagged(default_tags(self.manifest.languages))
         wanted = DeviceConfig(device=device, options=dict(provider_options or {}), strict=strict_device)
-        self.place = resolve_device(wanted, self.manifest)
+        self.device_config = resolve_device(wanted, self.manifest)
         self.shortlist = shortlist and tensor_names.SHORTLIST in self.manifest.files
-        self.engine = OnnxEngine(self.bundle, threads=self.threads, place=self.place, shortlist=self.shortlist)
+        self.engine = OnnxEngine(
+            self.bundle, threads=self.threads, device_config=self.device_config, shortlist=self.shortlist
+        )
         self._workers = Workers(workers, threads=self.threads)
         self._lock = Lock()
         self._loaded_reader: TargetScorer | None = None

@@ -27,7 +27,7 @@ BEAMS, COUNT = 4, 8
 
 @pytest.fixture(scope="module")
 def engine(bundles) -> OnnxEngine:
-    return OnnxEngine(load_bundle(bundles.tiny), threads=1, place=WEBGPU)
+    return OnnxEngine(load_bundle(bundles.tiny), threads=1, device_config=WEBGPU)
 
 
 class Crossing:
@@ -108,7 +108,7 @@ def profiled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("profiled")
 def test_what_onnxruntime_copies_by_itself_are_tokens_places_and_sizes(bundles) -> None:
-    engine = OnnxEngine(load_bundle(bundles.tiny), threads=1, place=WEBGPU)
+    engine = OnnxEngine(load_bundle(bundles.tiny), threads=1, device_config=WEBGPU)
     step = engine.start(SOURCES)
     step.best(np.full((4, 1, 1), 2), np.arange(4)[:, None], COUNT)
     beam_step(step, 4, np.repeat(np.arange(4)[:, None], BEAMS, axis=1))
@@ -120,7 +120,7 @@ def test_what_onnxruntime_copies_by_itself_are_tokens_places_and_sizes(bundles) 
         kinds = {kind for one in copies for output in one["output_type_shape"] for kind in output}
         assert not [one for one in copies if one["op_name"] == "MemcpyToHost"]
         assert kinds <= {"int64", "bool"}  # no number of the model
-        # Tokens and rows are 8 bytes a row each; the place, and a byte for each token that may be looked at.
+        # Tokens and rows are 8 bytes a row each; the device_config, and a byte for each token that may be looked at.
         assert max((int(one["output_size"]) for one in copies), default=0) <= 4 * BEAMS * 8
 
 
@@ -164,12 +164,14 @@ def test_half_precision_works_or_says_what_the_device_lacks(bundles, command, ki
 def test_nodes_on_the_cpu_are_told(bundles, command) -> None:
     with Translator(bundles.tiny, device="webgpu", strict_device=True) as translator:
         [note] = translator.notes
-    assert note.endswith("nodes that count sizes and places run on CPUExecutionProvider, all others on webgpu")
+    assert note.endswith("nodes that count sizes and device_configs run on CPUExecutionProvider, all others on webgpu")
 
 
 def test_a_bundle_in_8_bits_would_run_elsewhere_which_strictness_refuses(bundles) -> None:
     with pytest.raises(UsageError, match=r"CPUExecutionProvider instead of webgpu would run nodes of .*MatMulInteger"):
-        session_module.open_session(bundles.int8 / "decoder.onnx", threads=1, place=replace(WEBGPU, strict=True))
+        session_module.open_session(
+            bundles.int8 / "decoder.onnx", threads=1, device_config=replace(WEBGPU, strict=True)
+        )
 
 
 def test_the_embedded_bundle_names_the_export_that_would_run(command) -> None:

@@ -43,13 +43,15 @@ def command(
     texts, references = read_texts(source, reference)
     loaded = load_bundle(bundle, require_signature=require_signature)
     wanted = DeviceConfig(device=device, options=parse_options(provider_options), strict=strict_device)
-    place = resolve_device(wanted, loaded.manifest)
+    device_config = resolve_device(wanted, loaded.manifest)
     with stages() as say:
         say("reading the checkpoint")
         original = load_checkpoint(against).original()
         say("comparing")
         with offloaded(original.graphs) as rest:
-            verdict = verify(loaded, original, texts=texts, references=references, place=place, rest=rest)
+            verdict = verify(
+                loaded, original, texts=texts, references=references, device_config=device_config, rest=rest
+            )
     click.echo(to_json(verdict) if as_json else as_table(verdict))
     if not verdict.passed:
         raise ParityError(str(verdict))

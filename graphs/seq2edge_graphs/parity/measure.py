@@ -219,7 +219,7 @@ class ParityComparison:
     theirs: Callable[[], AbstractContextManager[OpenEngine]]
     tokenizer: Tokenizer
     task: ParityTask
-    place: DeviceConfig = CPU_CONFIG  # where the bundle computes
+    device_config: DeviceConfig = CPU_CONFIG  # where the bundle computes
 
     def original_greedy(self) -> list[list[int]]:
         """What the original says, which both are then forced to say."""
@@ -233,7 +233,7 @@ class ParityComparison:
             file = Path(folder) / "heard"
             with self.theirs() as original:
                 record_forced_logits(original, self.task, targets, file, (batch_size,))
-            with opened(self.ours, self.place) as bundle:
+            with opened(self.ours, self.device_config) as bundle:
                 compare_forced(bundle, self.task, targets, file, forced, (batch_size,))
         return forced
 
@@ -241,15 +241,15 @@ class ParityComparison:
         """The best hypothesis of each sentence, the bundle's and the original's."""
         with self.theirs() as original:
             theirs = self.task.outputs(original, num_beams, batch_size)
-        with opened(self.ours, self.place) as bundle:
+        with opened(self.ours, self.device_config) as bundle:
             ours = self.task.outputs(bundle, num_beams, batch_size)
         return list(zip(ours, theirs, strict=True))
 
 
 @contextmanager
-def opened(bundle: Bundle, place: DeviceConfig = CPU_CONFIG) -> Iterator[OnnxEngine]:
+def opened(bundle: Bundle, device_config: DeviceConfig = CPU_CONFIG) -> Iterator[OnnxEngine]:
     """The engine of a bundle; with one thread it gives the same figures on every run."""
-    yield OnnxEngine(bundle, threads=1, place=place)
+    yield OnnxEngine(bundle, threads=1, device_config=device_config)
 
 
 def compare_forced(
@@ -292,7 +292,7 @@ def compare(comparison: ParityComparison) -> Findings:
         with TemporaryDirectory(prefix="seq2edge-") as folder:
             with comparison.theirs() as original:
                 heard = record_reference(original, task, Path(folder) / "heard")
-            with opened(comparison.ours, comparison.place) as bundle:
+            with opened(comparison.ours, comparison.device_config) as bundle:
                 batches = ([task.sources[place] for place in batch] for batch in task.batches(BATCH_SIZES))
                 cache_encoder(bundle, batches, Path(folder))
                 compare_forced(bundle, task, heard.targets, heard.file, findings.forced, first=first)
@@ -311,7 +311,7 @@ def measure(comparison: ParityComparison, references: Sequence[str] | None = Non
         sentences=len(comparison.task.sources),
         steps=logits.steps,
         batch_sizes=BATCH_SIZES,
-        device=comparison.place.device,
+        device=comparison.device_config.device,
         cross_difference=rounded(findings.forced.cross),
         logit_difference=rounded(logits.largest),
         top1_agreement=logits.same_top / logits.steps,

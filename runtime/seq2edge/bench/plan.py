@@ -67,17 +67,17 @@ def plan_peers(peers: Peers, bundles: Sequence[Bundle], folder: Path) -> list[Sy
     return found
 
 
-def on_devices(plans: Sequence[SystemPlan], places: Sequence[DeviceConfig], threads: int) -> list[SystemPlan]:
+def on_devices(plans: Sequence[SystemPlan], device_configs: Sequence[DeviceConfig], threads: int) -> list[SystemPlan]:
     """Every system on every device, the first device first; the name says where, if there are several."""
     return [
-        replace(plan, name=name_on(plan, place, places), place=place, threads=threads)
-        for place in places
+        replace(plan, name=name_on(plan, device_config, device_configs), device_config=device_config, threads=threads)
+        for device_config in device_configs
         for plan in plans
     ]
 
 
-def name_on(plan: SystemPlan, place: DeviceConfig, places: Sequence[DeviceConfig]) -> str:
-    return plan.name if len(places) == 1 else f"{plan.name}, {place.device}"
+def name_on(plan: SystemPlan, device_config: DeviceConfig, device_configs: Sequence[DeviceConfig]) -> str:
+    return plan.name if len(device_configs) == 1 else f"{plan.name}, {device_config.device}"
 
 
 def rivals_of(plan: SystemPlan, plans: Sequence[SystemPlan]) -> dict[str, SystemPlan]:

@@ -104,7 +104,7 @@ class BenchOptions:
     """What to measure: all combinations."""
 
     bundles: tuple[Path, ...] = ()  # none: the embedded one
-    places: tuple[DeviceConfig, ...] = (DeviceConfig(),)
+    device_configs: tuple[DeviceConfig, ...] = (DeviceConfig(),)
     threads: tuple[int, ...] = (1,)
     batch_sizes: tuple[int, ...] = (1,)
     num_beams: tuple[int, ...] = (1,)
@@ -116,11 +116,11 @@ class BenchOptions:
     require_signature: Path | None = None  # a public key: all bundles must be signed with its other half
 
     def __post_init__(self) -> None:
-        for place in self.places:
+        for place in self.device_configs:
             if place.device == AUTO:
                 raise UsageError("devices are measured by name: give --device for each, as auto is one of them")
             device_named(place.device)
-        if self.peers.names and self.places != (DeviceConfig(),):
+        if self.peers.names and self.device_configs != (DeviceConfig(),):
             raise UsageError("peers are measured on the CPU: leave out --device, or --against")
         if self.texts.references is not None:
             check_sacrebleu()
@@ -131,7 +131,7 @@ class BenchOptions:
 
     def ticks(self, systems: int) -> int:
         """How often a run says that something is done."""
-        turns = len(self.places) * len(set(self.threads)) * len(self.searches)
+        turns = len(self.device_configs) * len(set(self.threads)) * len(self.searches)
         return turns * systems * (1 + self.rounds + self.memory)
 
 
@@ -159,13 +159,13 @@ def run(wanted: BenchOptions, *, begin: Callable[[int], Tick] = lambda _: lambda
         plans = [*plan_bundles(bundles), *plan_peers(wanted.peers, bundles, Path(folder))]
         all_models = models + models[:1] * (len(plans) - len(models))
         known = {
-            name_on(plan, place, wanted.places): model
-            for place in wanted.places
+            name_on(plan, place, wanted.device_configs): model
+            for place in wanted.device_configs
             for plan, model in zip(plans, all_models, strict=True)
         }
         tick, measurements = begin(wanted.ticks(len(plans))), []
         for threads in dict.fromkeys(wanted.threads):
-            measurements += _measure_with(on_devices(plans, wanted.places, threads), known, wanted, tick)
+            measurements += _measure_with(on_devices(plans, wanted.device_configs, threads), known, wanted, tick)
     return Report(
         format_version=FORMAT_VERSION,
         machine=machine,
@@ -210,7 +210,7 @@ def _measure_setting(
     options = {name: models[name].options(num_beams, wanted.new_tokens) for name in systems}
     work = {name: models[name].work for name in systems}
     measured_alone = plans if wanted.memory else []
-    devices = " and ".join(place.device for place in wanted.places)
+    devices = " and ".join(place.device for place in wanted.device_configs)
     alone = {one.name: _alone(one, work[one.name], options[one.name], batch_size, tick) for one in measured_alone}
     timings = alternate(systems, work, options, batch_size=batch_size, rounds=wanted.rounds, tick=tick)
     return [

@@ -69,7 +69,7 @@ class SystemPlan:
     precision: str
     size: int  # bytes on disk
     tool: str  # what runs it, with its version
-    place: DeviceConfig = field(default_factory=DeviceConfig)
+    device_config: DeviceConfig = field(default_factory=DeviceConfig)
     threads: int = 1
 
 
@@ -94,7 +94,7 @@ class BundleSystem:
         bundle = load_bundle(Path(plan.path))
         shortlist = tensor_names.SHORTLIST in bundle.manifest.files  # as translating would use it
         self.decode = decode
-        self.engine = OnnxEngine(bundle, threads=plan.threads, place=plan.place, shortlist=shortlist)
+        self.engine = OnnxEngine(bundle, threads=plan.threads, device_config=plan.device_config, shortlist=shortlist)
 
     def translate(self, sources: Sources, options: GenerationOptions) -> Answer:
         started = time.perf_counter()

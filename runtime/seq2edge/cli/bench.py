@@ -85,11 +85,16 @@ def command(
     options = parse_options(provider_options)
     if options and len(set(devices)) > 1:
         raise UsageError("--provider-option is for one device: name only one with --device")
-    places = tuple(DeviceConfig(device=name, options=options, strict=strict_device) for name in dict.fromkeys(devices))
+    device_configs = tuple(
+        DeviceConfig(device=name, options=options, strict=strict_device) for name in dict.fromkeys(devices)
+    )
     texts = GivenTexts(_read(source, lines), _read(reference, lines))
     peers = Peers(names=tuple(dict.fromkeys(against)), checkpoint=checkpoint, optimum_python=optimum_python)
     with steps() as begin:
-        report = run(BenchOptions(bundles=models, places=places, texts=texts, peers=peers, **settings), begin=begin)
+        report = run(
+            BenchOptions(bundles=models, device_configs=device_configs, texts=texts, peers=peers, **settings),
+            begin=begin,
+        )
     click.echo(describe(report))
     if json_file is not None:
         write_report(report, json_file)

@@ -153,6 +153,6 @@ def device_options(*, several: bool = False) -> Callable[[F], F]:
 def tell_device(asked: str, translator: "Translator") -> None:
     """Say which device computes where it is not plain: chosen by itself, or helped by another."""
     if asked == "auto":
-        click.echo(f"Note: {translator.place.device} is the fastest device that works here", err=True)
+        click.echo(f"Note: {translator.device_config.device} is the fastest device that works here", err=True)
     for note in translator.notes:
         click.echo(f"Note: {note}", err=True)

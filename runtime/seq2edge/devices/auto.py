@@ -21,18 +21,18 @@ SLOW_TO_START = ("tensorrt",)  # it compiles for every shape, and here shapes ch
 
 
 def resolve_device(
-    place: DeviceConfig, manifest: Manifest, *, ask: "Callable[[Device], Probe] | None" = None
+    device_config: DeviceConfig, manifest: Manifest, *, ask: "Callable[[Device], Probe] | None" = None
 ) -> DeviceConfig:
-    """The place to compute; for ``auto``, the fastest device that works and can run the bundle."""
-    if place.device != AUTO:
-        return place
-    if place.options:
+    """Return the device to use; for ``auto``, the fastest one that works and can run the bundle."""
+    if device_config.device != AUTO:
+        return device_config
+    if device_config.options:
         raise UsageError("provider options are those of one device: name it with --device instead of auto")
     candidates = [device for device in own_memory() if _can_run(device, manifest)]
     tried = [CPU, *candidates] if candidates else []  # with none, there is nothing to compare the CPU with
     from seq2edge.devices.probe import probe  # which only this needs
 
-    return replace(place, device=fastest({device: (ask or probe)(device) for device in tried}).name)
+    return replace(device_config, device=fastest({device: (ask or probe)(device) for device in tried}).name)
 
 
 def own_memory() -> list[Device]:

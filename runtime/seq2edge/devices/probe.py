@@ -85,7 +85,7 @@ def ask_child(command: Sequence[str], environment: Mapping[str, str] | None = No
 
 def trial(device: Device) -> ProbeOutput:
     """Run some matrix products on a device, and compare them with numpy's."""
-    session = open_session(topk_graphs.TRIAL, threads=allowed_cpus(), place=DeviceConfig(device=device.name))
+    session = open_session(topk_graphs.TRIAL, threads=allowed_cpus(), device_config=DeviceConfig(device=device.name))
     random = np.random.default_rng(0)
     left = random.standard_normal((ROWS, WIDTH)).astype(np.float32)
     right = (random.standard_normal((WIDTH, WIDTH)) / np.sqrt(WIDTH)).astype(np.float32)

@@ -156,12 +156,12 @@ def device_named(name: str) -> Device:
     return DEVICES[name]
 
 
-def provider_options(place: DeviceConfig, threads: int) -> dict[str, str]:
+def provider_options(device_config: DeviceConfig, threads: int) -> dict[str, str]:
     """What the provider is told; what only works with fixed shapes would give wrong results, so it is refused."""
-    for name in place.kind.fixed_shapes:
-        if place.options.get(name, "0").lower() not in ("0", "false"):
+    for name in device_config.kind.fixed_shapes:
+        if device_config.options.get(name, "0").lower() not in ("0", "false"):
             raise UsageError(f"the option {name} needs shapes that never change, but the cache grows: leave it out")
-    return {**place.kind.options(threads), **place.options}
+    return {**device_config.kind.options(threads), **device_config.options}
 
 
 def parse_options(pairs: tuple[str, ...]) -> dict[str, str]:

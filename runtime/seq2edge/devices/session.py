@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from onnxruntime import InferenceSession, IOBinding, SessionOptions
 
 CPU_CONFIG = DeviceConfig()
-# Operators that count sizes, places and token ids in our graphs: onnxruntime computes these on the CPU on purpose,
+# Operators that compute shapes, indices and token ids in our graphs: onnxruntime computes these on the CPU on purpose,
 # wherever the rest is. With numbers of the model in them they would be on the device, which has all of them.
 COUNTING = {
     *("Shape", "Size", "Squeeze", "Unsqueeze", "Concat", "Slice", "Gather", "Range", "Reshape", "Cast"),
@@ -46,13 +46,13 @@ def run_bound(session: "InferenceSession", binding: "IOBinding") -> None:
         raise BundleError(f"onnxruntime could not run the graph ({_first_line(error)})") from None
 
 
-def open_session(path: Path, *, threads: int, place: DeviceConfig = CPU_CONFIG) -> "InferenceSession":
+def open_session(path: Path, *, threads: int, device_config: DeviceConfig = CPU_CONFIG) -> "InferenceSession":
     """Load a graph for a device; that another one would run it is an error."""
-    runtime, device = load_onnxruntime(), place.kind
+    runtime, device = load_onnxruntime(), device_config.kind
     options = _options(threads)
     if device is not CPU:
         options.add_session_config_entry("session.record_ep_graph_assignment_info", "1")
-    providers = add_provider(options, device, provider_options(place, threads))
+    providers = add_provider(options, device, provider_options(device_config, threads))
     try:
         with arena(options):
             session = runtime.InferenceSession(
@@ -69,8 +69,8 @@ def open_session(path: Path, *, threads: int, place: DeviceConfig = CPU_CONFIG) 
         ) from None
     if device.provider not in session.get_providers():  # onnxruntime falls back to the CPU
         raise UsageError(f"the device {device.name!r} cannot be used here: {why_not(device)}")
-    if place.strict:
-        _check_strict(session, path, place)
+    if device_config.strict:
+        _check_strict(session, path, device_config)
     give_back_pages(path.with_name(tensor_names.WEIGHTS))
     return session
 
@@ -84,26 +84,28 @@ def slow_fusions(device: Device = CPU) -> list[str]:
     return ["SkipLayerNormFusion"] if device is CPU else []
 
 
-def nodes_on_other_providers(session: "InferenceSession", place: DeviceConfig) -> dict[str, Counter[str]] | None:
+def nodes_on_other_providers(
+    session: "InferenceSession", device_config: DeviceConfig
+) -> dict[str, Counter[str]] | None:
     """The nodes that other providers than the device's run, by provider and operator; None where nobody can tell."""
-    if place.kind is CPU:  # there is no other
+    if device_config.kind is CPU:  # there is no other
         return {}
     if not hasattr(session, "get_provider_graph_assignment_info"):
         return None
     found: dict[str, Counter[str]] = {}
     for part in session.get_provider_graph_assignment_info():
-        if part.ep_name != place.kind.provider:
+        if part.ep_name != device_config.kind.provider:
             found.setdefault(part.ep_name, Counter()).update(node.op_type for node in part.get_nodes())
     return found
 
 
 def compute_nodes(operators: Counter[str]) -> Counter[str]:
-    """Those operators that compute numbers of the model, not sizes and places."""
+    """Those operators that compute numbers of the model, not shapes and indices."""
     return Counter({name: count for name, count in operators.items() if name not in COUNTING})
 
 
-def _check_strict(session: "InferenceSession", path: Path, place: DeviceConfig) -> None:
-    found = nodes_on_other_providers(session, place)
+def _check_strict(session: "InferenceSession", path: Path, device_config: DeviceConfig) -> None:
+    found = nodes_on_other_providers(session, device_config)
     if found is None:
         raise UsageError(
             "this onnxruntime cannot tell where nodes run: take release 1.24 or newer, or no strict device"
@@ -113,7 +115,7 @@ def _check_strict(session: "InferenceSession", path: Path, place: DeviceConfig) 
         if numbers:
             named = ", ".join(f"{name} {count}" for name, count in numbers.most_common())
             raise UsageError(
-                f"{provider} instead of {place.device} would run nodes of {path}: {named}; "
+                f"{provider} instead of {device_config.device} would run nodes of {path}: {named}; "
                 "take another bundle, or no strict device"
             )
 

@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 class DeviceTopK:
     """The small graphs on a device."""
 
-    def __init__(self, place: DeviceConfig, *, threads: int, kinds: set[str]) -> None:
-        self.memory = place.kind.memory
-        own = CPU_CONFIG if place.kind.is_host else place
+    def __init__(self, device_config: DeviceConfig, *, threads: int, kinds: set[str]) -> None:
+        self.memory = device_config.kind.memory
+        own = CPU_CONFIG if device_config.kind.is_host else device_config
 
         def opened(file: Path) -> "InferenceSession":
-            return open_session(file, threads=threads, place=own)
+            return open_session(file, threads=threads, device_config=own)
 
         self.likeliest, self.best = opened(topk_graphs.LIKELIEST), opened(topk_graphs.BEST)
         self.selecting = {kind: opened(topk_graphs.selecting(kind)) for kind in sorted(kinds)}

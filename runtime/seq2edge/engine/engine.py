@@ -26,21 +26,21 @@ class OnnxEngine:
     """Encoder and decoder of one bundle, ready to run; with ``shortlist``, the words are those of its shortlist."""
 
     def __init__(
-        self, bundle: Bundle, *, threads: int, place: DeviceConfig = CPU_CONFIG, shortlist: bool = False
+        self, bundle: Bundle, *, threads: int, device_config: DeviceConfig = CPU_CONFIG, shortlist: bool = False
     ) -> None:
-        _check_fit(bundle, place)
+        _check_fit(bundle, device_config)
         self.pad = bundle.manifest.tokens.pad
-        self.threads, self.place = threads, place
-        self.choice = open_shortlist(bundle, threads=threads, place=place) if shortlist else None
+        self.threads, self.device_config = threads, device_config
+        self.choice = open_shortlist(bundle, threads=threads, device_config=device_config) if shortlist else None
         self.blocks = ArrayPool()
         decoder = tensor_names.SHORT_DECODER if shortlist else tensor_names.DECODER
         # The decoder first: loading it takes the most memory for a moment.
-        self.decoder = open_session(bundle.folder / decoder, threads=threads, place=place)
-        self.encoder = open_session(bundle.folder / tensor_names.ENCODER, threads=threads, place=place)
+        self.decoder = open_session(bundle.folder / decoder, threads=threads, device_config=device_config)
+        self.encoder = open_session(bundle.folder / tensor_names.ENCODER, threads=threads, device_config=device_config)
         self.buffered = has_inplace_cache(self.decoder)
         if not self.buffered:
             kinds = set(source_kinds(self.decoder).values())
-            self.chooser = DeviceTopK(place, threads=threads, kinds=kinds)
+            self.chooser = DeviceTopK(device_config, threads=threads, kinds=kinds)
 
     @property
     def cross_axes(self) -> dict[str, list[str | int]]:
@@ -72,26 +72,26 @@ class OnnxEngine:
         """What somebody who asked for a device should know: the nodes that other providers run."""
         found: dict[str, Counter[str]] = {}
         for session in (self.encoder, self.decoder):
-            parts = nodes_on_other_providers(session, self.place)
+            parts = nodes_on_other_providers(session, self.device_config)
             if parts is None:
-                return [f"this onnxruntime does not tell which nodes run elsewhere than on {self.place.device}"]
+                return [f"this onnxruntime does not tell which nodes run elsewhere than on {self.device_config.device}"]
             for provider, operators in parts.items():
                 found.setdefault(provider, Counter()).update(operators)
-        return [_note(provider, operators, self.place) for provider, operators in found.items()]
+        return [_note(provider, operators, self.device_config) for provider, operators in found.items()]
 
 
-def _check_fit(bundle: Bundle, place: DeviceConfig) -> None:
+def _check_fit(bundle: Bundle, device_config: DeviceConfig) -> None:
     """Refuse a bundle that the device cannot run; a device that cannot be used at all is the first thing to know."""
     try:
-        place.kind.check(bundle.manifest)
+        device_config.kind.check(bundle.manifest)
     except BundleError:
-        open_session(TRIAL, threads=1, place=place)
+        open_session(TRIAL, threads=1, device_config=device_config)
         raise
 
 
-def _note(provider: str, operators: Counter[str], place: DeviceConfig) -> str:
+def _note(provider: str, operators: Counter[str], device_config: DeviceConfig) -> str:
     numbers = compute_nodes(operators)
     if not numbers:
-        return f"{operators.total()} nodes that count sizes and places run on {provider}, all others on {place.device}"
+        return f"{operators.total()} shape and index nodes run on {provider}, all others on {device_config.device}"
     named = ", ".join(f"{name} {count}" for name, count in numbers.most_common())
-    return f"{operators.total()} nodes run on {provider} instead of {place.device}, among them {named}"
+    return f"{operators.total()} nodes run on {provider} instead of {device_config.device}, among them {named}"

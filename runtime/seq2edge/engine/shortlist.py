@@ -134,7 +134,7 @@ class ShortlistVocabulary:
         return RestrictedVocabulary(ids, gathered, np.where(allowed[:, ids], bias, np.float32(-np.inf)))
 
 
-def open_shortlist(bundle: Bundle, *, threads: int, place: DeviceConfig) -> ShortlistVocabulary:
+def open_shortlist(bundle: Bundle, *, threads: int, device_config: DeviceConfig) -> ShortlistVocabulary:
     """The shortlist of a bundle, which must be one for its vocabulary."""
     table, shape = read_shortlist(bundle.folder / tensor_names.SHORTLIST), bundle.manifest.architecture
     if shape is None or table.vocabulary != shape.target_vocabulary:
@@ -143,7 +143,7 @@ def open_shortlist(bundle: Bundle, *, threads: int, place: DeviceConfig) -> Shor
             "has; make the bundle again with  seq2edge shortlist"
         )
     return ShortlistVocabulary(
-        table, open_session(bundle.folder / tensor_names.WORDS_GRAPH, threads=threads, place=place)
+        table, open_session(bundle.folder / tensor_names.WORDS_GRAPH, threads=threads, device_config=device_config)
     )
 
 

@@ -106,7 +106,9 @@ def open_scorer(bundle: Bundle, engine: OnnxEngine) -> Scorer | None:
     """The scorer of a bundle, with the encoder that the engine has loaded; none where the bundle has none."""
     if tensor_names.SCORER not in bundle.manifest.files:
         return None
-    session = open_session(bundle.folder / tensor_names.SCORER, threads=engine.threads, place=engine.place)
+    session = open_session(
+        bundle.folder / tensor_names.SCORER, threads=engine.threads, device_config=engine.device_config
+    )
     return Scorer(engine.encoder, session, pad=engine.pad)
 
 

@@ -25,7 +25,7 @@ def test_a_device_that_is_not_installed_says_how_to_get_it() -> None:
     absent = [name for name, one in DEVICES.items() if one.provider not in onnxruntime.get_available_providers()]
     for name in {"cuda", "directml"} & set(absent):
         with pytest.raises(UsageError, match=f"{name!r} needs onnxruntime's .*, which is not installed: .*pip"):
-            open_session(topk_graphs.TRIAL, threads=1, place=DeviceConfig(device=name))
+            open_session(topk_graphs.TRIAL, threads=1, device_config=DeviceConfig(device=name))
 
 
 def test_a_device_that_is_not_there_comes_before_a_bundle_that_does_not_fit() -> None:
@@ -120,7 +120,7 @@ def test_auto_takes_no_provider_options() -> None:
 
 def test_auto_translates_and_says_where() -> None:
     with Translator(device="auto", strict_device=True) as translator:
-        assert translator.place.device in DEVICES
+        assert translator.device_config.device in DEVICES
         assert translator.translate(["Good morning."])[0].text
 
 
@@ -155,16 +155,20 @@ class Split:
 def test_nodes_on_another_provider_are_noted_and_strictness_makes_them_an_error() -> None:
     from seq2edge.devices.session import _check_strict
 
-    place = DeviceConfig(device="webgpu")
-    assert nodes_on_other_providers(Split(MatMul=2, Shape=1), place) == {CPU.provider: Counter(MatMul=2, Shape=1)}
-    _check_strict(Split(Shape=4), Path("decoder.onnx"), place)
+    device_config = DeviceConfig(device="webgpu")
+    assert nodes_on_other_providers(Split(MatMul=2, Shape=1), device_config) == {
+        CPU.provider: Counter(MatMul=2, Shape=1)
+    }
+    _check_strict(Split(Shape=4), Path("decoder.onnx"), device_config)
     with pytest.raises(UsageError, match=r"would run nodes of decoder\.onnx: MatMul 2"):
-        _check_strict(Split(MatMul=2, Shape=1), Path("decoder.onnx"), place)
+        _check_strict(Split(MatMul=2, Shape=1), Path("decoder.onnx"), device_config)
     engine = OnnxEngine.__new__(OnnxEngine)
-    engine.encoder, engine.decoder, engine.place = Split(Shape=1), Split(MatMul=2), place
+    engine.encoder, engine.decoder, engine.device_config = Split(Shape=1), Split(MatMul=2), device_config
     assert engine.notes == ["3 nodes run on CPUExecutionProvider instead of webgpu, among them MatMul 2"]
     engine.decoder = Split(Concat=2)
-    assert engine.notes == ["3 nodes that count sizes and places run on CPUExecutionProvider, all others on webgpu"]
+    assert engine.notes == [
+        "3 nodes that count sizes and device_configs run on CPUExecutionProvider, all others on webgpu"
+    ]
 
 
 def test_an_onnxruntime_that_cannot_tell_is_no_reason_to_pretend() -> None:
