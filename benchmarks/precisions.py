@@ -36,7 +36,7 @@ from seq2edge_export.peers.interface import folder_size
 from seq2edge_export.source_model import SourceModel
 from seq2edge_graphs.quantize.config import QuantizationConfig
 from seq2edge_graphs.quantize.pipeline import quantize_bundle
-from seq2edge_graphs.quantize.trial import reference_outputs_of
+from seq2edge_graphs.quantize.rewrite import compare_bundles
 
 CALIBRATION_SENTENCES = 256
 QUICK_LINES = 8
@@ -121,7 +121,7 @@ def our_systems(
         made[name] = quantize_bundle(original.folder, folder / str(place), wish, compare=False)
     systems = []
     for precision, bundle in made.items():
-        comparison = reference_outputs_of(bundle, original, texts[:AGREEMENT_SENTENCES])
+        comparison = compare_bundles(bundle, original, texts[:AGREEMENT_SENTENCES])
         logits = comparison.force(comparison.original_greedy(), batch_size=16).logits
         systems.append(
             System(f"seq2edge {precision}", bundle.size, ours(bundle), round(logits.same_top / logits.steps, 4))

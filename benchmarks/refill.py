@@ -60,7 +60,7 @@ def measure(translator: Translator, sources: list[list[int]], num_beams: int) ->
 def main() -> None:
     translator = Translator(sys.argv[2] if len(sys.argv) > 2 else None, threads=1)
     texts = list(read_lines(Path(sys.argv[1])))
-    sources = [ids for ids in translator.tokenizer.encode_or_nothing(texts) if ids and len(ids) <= translator.longest]
+    sources = [ids for ids in translator.tokenizer.encode_visible(texts) if ids and len(ids) <= translator.longest]
     for num_beams in (1, 4):
         measure(translator, sources, num_beams)
 

@@ -30,7 +30,7 @@ from seq2edge.engine.engine import OnnxEngine
 from seq2edge.engine.shortlist import Shortlist, read_shortlist, shortlist_of
 from seq2edge.files.lines import read_lines
 from seq2edge.search.batch_decode import decode
-from seq2edge_graphs.shortlist.bundle import AlignmentData, add_shortlist, with_alignments
+from seq2edge_graphs.shortlist.bundle import AlignmentData, add_shortlist, from_alignments
 
 DEV = tuple(models.EMBEDDED_CHECKPOINT / name for name in ("dev.en", "dev.de"))
 BATCHES, BEAMS = (1, 32), (1, 4)
@@ -57,7 +57,7 @@ def embedded(learn: Path, dev: tuple[Path, Path], lines: int, best: int, frequen
     work = f"embedded, {best} + {frequent} words"
     with tempfile.TemporaryDirectory() as folder:
         lesson = AlignmentData(pairs=learn, best=best, frequent=frequent)
-        made = add_shortlist(EMBEDDED, Path(folder) / "short", with_alignments(lesson))
+        made = add_shortlist(EMBEDDED, Path(folder) / "short", from_alignments(lesson))
         rows = [loss(made, sources, references, beams, work) for beams in BEAMS]
         if timed:
             ids = Translator(EMBEDDED, threads=1).tokenizer.encode(sources[: max(SENTENCES.values())])

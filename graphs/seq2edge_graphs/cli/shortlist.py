@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import click
 
 if TYPE_CHECKING:
-    from seq2edge_graphs.shortlist.bundle import MakeTable
+    from seq2edge_graphs.shortlist.bundle import ShortlistBuilder
 
 FILE = click.Path(path_type=Path)
 
@@ -47,16 +47,16 @@ def command(
 
 def _table(
     marian: Path | None, learn: Path | None, best: int | None, frequent: int | None, learned: list[int]
-) -> "MakeTable":
+) -> "ShortlistBuilder":
     from seq2edge.errors import UsageError
-    from seq2edge_graphs.shortlist.bundle import AlignmentData, with_alignments, with_marian
+    from seq2edge_graphs.shortlist.bundle import AlignmentData, from_alignments, from_marian
 
     if (marian is None) == (learn is None):
         raise UsageError("give either --marian or --learn: where the lists come from")
     if marian is not None:
         if best is not None or frequent is not None:
             raise UsageError("--best and --frequent go with --learn: Marian's file has lists of its own length")
-        return with_marian(marian)
+        return from_marian(marian)
     assert learn is not None
     given = {name: value for name, value in (("best", best), ("frequent", frequent)) if value is not None}
-    return with_alignments(AlignmentData(pairs=learn, **given), learned.append)
+    return from_alignments(AlignmentData(pairs=learn, **given), learned.append)

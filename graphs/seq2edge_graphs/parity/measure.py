@@ -35,13 +35,13 @@ from seq2edge_graphs.parity.cached_encoder import cache_encoder
 
 BATCH_SIZES = (1, 8)
 BEAMS = 4
-WAYS = tuple((beams, size) for beams in (1, BEAMS) for size in BATCH_SIZES)  # in which both translate
+SEARCHES = tuple((beams, size) for beams in (1, BEAMS) for size in BATCH_SIZES)  # in which both translate
 ANY_TOKENS = 10**9  # in a batch: its size alone counts
 SENTENCES_AT_ONCE = 32  # the file has a row of logits for each of their tokens
 States = dict[str, NDArray[Any]]  # cross states by name
 
 
-class OpenStep(Protocol):
+class SourceState(Protocol):
     """A step that shows what its encoder has handed over."""
 
     @property
@@ -50,10 +50,10 @@ class OpenStep(Protocol):
     def __call__(self, tokens: Ids, rows: Ids) -> Scores: ...
 
 
-class OpenEngine(Protocol):
+class SourceEngine(Protocol):
     """An engine whose steps show what the encoder has handed over: the original, in PyTorch or as another bundle."""
 
-    def start(self, sources: list[list[int]]) -> OpenStep: ...
+    def start(self, sources: list[list[int]]) -> SourceState: ...
 
 
 @dataclass(frozen=True)
@@ -99,16 +99,16 @@ class ReferenceOutputs:
     file: Path  # cross states and logits of every batch
 
 
-def record_reference(engine: OpenEngine, task: ParityTask, file: Path) -> ReferenceOutputs:
+def record_reference(engine: SourceEngine, task: ParityTask, file: Path) -> ReferenceOutputs:
     """Ask the original everything that the bundle will be asked."""
-    outputs = {way: task.outputs(engine, *way) for way in WAYS}
-    targets = [list(one.tokens) for one in outputs[WAYS[0]]]
+    outputs = {way: task.outputs(engine, *way) for way in SEARCHES}
+    targets = [list(one.tokens) for one in outputs[SEARCHES[0]]]
     record_forced_logits(engine, task, targets, file)
     return ReferenceOutputs(targets, outputs, file)
 
 
 def record_forced_logits(
-    engine: OpenEngine, task: ParityTask, targets: list[list[int]], file: Path, sizes: Sequence[int] = BATCH_SIZES
+    engine: SourceEngine, task: ParityTask, targets: list[list[int]], file: Path, sizes: Sequence[int] = BATCH_SIZES
 ) -> None:
     """Write the cross states of every batch, in the order of their names, and behind them the logits of each step."""
     with file.open("wb") as written:
@@ -189,7 +189,7 @@ Pairs = list[tuple[Hypothesis, Hypothesis]]  # what the bundle and what the orig
 
 
 @dataclass
-class Forced:
+class ForcedDifference:
     """What teacher forcing showed; ``worst`` is the sentence and step with the largest difference."""
 
     logits: LogitDifference = field(default_factory=LogitDifference)
@@ -201,9 +201,9 @@ class Forced:
 class Findings:
     """What a comparison adds up, sentence by sentence."""
 
-    forced: Forced = field(default_factory=Forced)
+    forced: ForcedDifference = field(default_factory=ForcedDifference)
     targets: list[list[int]] = field(default_factory=list)
-    outputs: dict[tuple[int, int], Pairs] = field(default_factory=lambda: {way: [] for way in WAYS})
+    outputs: dict[tuple[int, int], Pairs] = field(default_factory=lambda: {way: [] for way in SEARCHES})
 
     @property
     def are_numbers(self) -> bool:
@@ -216,7 +216,7 @@ class ParityComparison:
     """A bundle and its original on some sentences; each is opened when it is asked, and let go afterwards."""
 
     ours: Bundle
-    theirs: Callable[[], AbstractContextManager[OpenEngine]]
+    theirs: Callable[[], AbstractContextManager[SourceEngine]]
     tokenizer: Tokenizer
     task: ParityTask
     device_config: DeviceConfig = CPU_CONFIG  # where the bundle computes
@@ -226,14 +226,14 @@ class ParityComparison:
         with self.theirs() as engine:
             return [list(one.tokens) for one in self.task.outputs(engine, 1, 1)]
 
-    def force(self, targets: list[list[int]], batch_size: int) -> Forced:
+    def force(self, targets: list[list[int]], batch_size: int) -> ForcedDifference:
         """Compare cross states and the logits of every step."""
-        forced = Forced()
+        forced = ForcedDifference()
         with TemporaryDirectory(prefix="seq2edge-") as folder:
             file = Path(folder) / "heard"
             with self.theirs() as original:
                 record_forced_logits(original, self.task, targets, file, (batch_size,))
-            with opened(self.ours, self.device_config) as bundle:
+            with open_engine(self.ours, self.device_config) as bundle:
                 compare_forced(bundle, self.task, targets, file, forced, (batch_size,))
         return forced
 
@@ -241,13 +241,13 @@ class ParityComparison:
         """The best hypothesis of each sentence, the bundle's and the original's."""
         with self.theirs() as original:
             theirs = self.task.outputs(original, num_beams, batch_size)
-        with opened(self.ours, self.device_config) as bundle:
+        with open_engine(self.ours, self.device_config) as bundle:
             ours = self.task.outputs(bundle, num_beams, batch_size)
         return list(zip(ours, theirs, strict=True))
 
 
 @contextmanager
-def opened(bundle: Bundle, device_config: DeviceConfig = CPU_CONFIG) -> Iterator[OnnxEngine]:
+def open_engine(bundle: Bundle, device_config: DeviceConfig = CPU_CONFIG) -> Iterator[OnnxEngine]:
     """The engine of a bundle; with one thread it gives the same figures on every run."""
     yield OnnxEngine(bundle, threads=1, device_config=device_config)
 
@@ -257,7 +257,7 @@ def compare_forced(
     task: ParityTask,
     targets: list[list[int]],
     file: Path,
-    forced: Forced,
+    forced: ForcedDifference,
     sizes: Sequence[int] = BATCH_SIZES,
     first: int = 0,
 ) -> None:
@@ -292,7 +292,7 @@ def compare(comparison: ParityComparison) -> Findings:
         with TemporaryDirectory(prefix="seq2edge-") as folder:
             with comparison.theirs() as original:
                 heard = record_reference(original, task, Path(folder) / "heard")
-            with opened(comparison.ours, comparison.device_config) as bundle:
+            with open_engine(comparison.ours, comparison.device_config) as bundle:
                 batches = ([task.sources[place] for place in batch] for batch in task.batches(BATCH_SIZES))
                 cache_encoder(bundle, batches, Path(folder))
                 compare_forced(bundle, task, heard.targets, heard.file, findings.forced, first=first)
@@ -312,20 +312,20 @@ def measure(comparison: ParityComparison, references: Sequence[str] | None = Non
         steps=logits.steps,
         batch_sizes=BATCH_SIZES,
         device=comparison.device_config.device,
-        cross_difference=rounded(findings.forced.cross),
-        logit_difference=rounded(logits.largest),
+        cross_difference=round_figure(findings.forced.cross),
+        logit_difference=round_figure(logits.largest),
         top1_agreement=logits.same_top / logits.steps,
         clear_agreement=logits.same_clear / logits.clear if logits.clear else 1.0,
-        mean_kl=rounded(logits.divergence / logits.steps),
+        mean_kl=round_figure(logits.divergence / logits.steps),
         greedy_equal=min(map(_share_equal, greedy), default=0.0),
         beam_equal=min(map(_share_equal, beam), default=0.0),
-        score_difference=rounded(max(map(_score_difference, [*greedy, *beam]), default=0.0)),
+        score_difference=round_figure(max(map(_score_difference, [*greedy, *beam]), default=0.0)),
         quality=_quality(comparison.tokenizer, beam[-1], references) if references and beam else None,
     )
     return parity, findings
 
 
-def rounded(value: float) -> float:
+def round_figure(value: float) -> float:
     """Two figures are enough to judge, and do not change from run to run."""
     return float(f"{value:.1e}")
 

@@ -36,7 +36,7 @@ SENTENCES = (
 )
 
 
-def readable(texts: Sequence[str] | None, tokenizer: Tokenizer, *, longest: int) -> tuple[list[list[int]], int]:
+def encode_sentences(texts: Sequence[str] | None, tokenizer: Tokenizer, *, longest: int) -> tuple[list[list[int]], int]:
     """The ids of the sentences, and how many tokens an output may have.
 
     A model with few positions is compared on those of the built-in sentences that it can read.

@@ -20,7 +20,7 @@ def constant(graph: ir.Graph, name: str, content: NDArray[Any] | np.generic) -> 
     return value
 
 
-def replace(graph: ir.Graph, node: ir.Node, tape: ir.tape.Tape) -> None:
+def replace_node(graph: ir.Graph, node: ir.Node, tape: ir.tape.Tape) -> None:
     """Put the nodes of a tape where a node was; the last one gives what the node gave, under the same name."""
     ir.convenience.replace_nodes_and_values(graph, node, [node], tape.nodes, node.outputs, tape.nodes[-1].outputs)
     _import_domains(graph, tape.nodes)
@@ -31,7 +31,7 @@ def insert_first(graph: ir.Graph, tape: ir.tape.Tape) -> None:
     graph.insert_before(graph[0], tape.nodes)
 
 
-def insert_behind(graph: ir.Graph, value: ir.Value, tape: ir.tape.Tape) -> None:
+def insert_after(graph: ir.Graph, value: ir.Value, tape: ir.tape.Tape) -> None:
     """Put the nodes of a tape right behind the one that gives a value, or first if it is given to the graph."""
     producer = value.producer()
     if producer is None:
@@ -41,7 +41,7 @@ def insert_behind(graph: ir.Graph, value: ir.Value, tape: ir.tape.Tape) -> None:
     _import_domains(graph, tape.nodes)
 
 
-def exchange(graph: ir.Graph, weight: ir.Value, tape: ir.tape.Tape) -> None:
+def replace_constant(graph: ir.Graph, weight: ir.Value, tape: ir.tape.Tape) -> None:
     """Let whoever reads a constant read what a tape gives instead, and drop the constant; the name stays in use."""
     made = tape.nodes[-1].outputs[0]
     made.shape, made.type = weight.shape, weight.type
@@ -57,7 +57,7 @@ def set_content(weight: ir.Value, content: NDArray[Any]) -> None:
     weight.const_value, weight.type, weight.shape = tensor, ir.TensorType(tensor.dtype), tensor.shape
 
 
-def forget_what_is_inferred(graph: ir.Graph) -> None:
+def drop_inferred_types(graph: ir.Graph) -> None:
     """Leave out the types and shapes of inner values, a third of a graph's bytes, and the names of nodes.
 
     The former are inferred again when the graph is loaded; the latter nothing reads.

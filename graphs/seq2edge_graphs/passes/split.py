@@ -17,7 +17,7 @@ import onnx_ir as ir
 from onnx_ir.passes.common import RemoveUnusedNodesPass
 
 
-def part_giving(model: ir.Model, outputs: Iterable[str]) -> ir.Model:
+def extract_outputs(model: ir.Model, outputs: Iterable[str]) -> ir.Model:
     """A new model whose outputs are the given ones alone; the whole stays as it is."""
     part = model.clone()
     by_name = {value.name: value for value in part.graph.outputs}

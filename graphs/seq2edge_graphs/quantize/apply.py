@@ -21,12 +21,12 @@ from onnx_ir.passes.common import RemoveUnusedNodesPass
 from seq2edge.bundle import tensor_names
 from seq2edge.bundle.bundle import Dialect, Precision
 from seq2edge.errors import UsageError
-from seq2edge_graphs.passes.graph_edit import forget_what_is_inferred
-from seq2edge_graphs.quantize.blockwise import byte_block_size, compute_in_byte_blocks, compute_in_int4
-from seq2edge_graphs.quantize.fp16 import compute_in_half
-from seq2edge_graphs.quantize.gptq import Gram, block_size
-from seq2edge_graphs.quantize.int8 import Int8
-from seq2edge_graphs.quantize.storage import compute_sinusoidal_tables, find_sinusoidal_tables, store_bytes, store_half
+from seq2edge_graphs.passes.graph_edit import drop_inferred_types
+from seq2edge_graphs.quantize.blockwise import int8_block_size, quantize_int4, quantize_int8_blocks
+from seq2edge_graphs.quantize.fp16 import convert_to_fp16
+from seq2edge_graphs.quantize.gptq import Gram, int4_block_size
+from seq2edge_graphs.quantize.int8 import Int8Quantizer
+from seq2edge_graphs.quantize.storage import compute_sinusoidal_table, find_sinusoidal_table, store_fp16, store_int8
 from seq2edge_graphs.quantize.weights import QuantizableWeight, quantizable_weights
 
 Plan = Mapping[str, Precision]
@@ -41,7 +41,7 @@ HIGHER: dict[Precision, Precision] = {
     "fp16": "fp32",
     "fp32": "fp32",
 }
-BLOCK_SIZE = {"int4": block_size, BYTE_BLOCKS: byte_block_size}  # of a channel, where a precision has blocks
+BLOCK_SIZE = {"int4": int4_block_size, BYTE_BLOCKS: int8_block_size}  # of a channel, where a precision has blocks
 
 
 def weight_names(graphs: Collection[ir.Model]) -> list[str]:
@@ -78,29 +78,29 @@ def quantize(graphs: Collection[ir.Model], plan: Plan, *, dialect: Dialect, gram
         return
     grams = _with_lookups(grams or {}, graphs)
     for model in graphs:
-        int8 = Int8(model.graph, dialect)
+        int8 = Int8Quantizer(model.graph, dialect)
         for part in quantizable_weights(model.graph):
             match _fitting(part, plan.get(part.name, "fp32")):
                 case "fp16":
-                    store_half(model.graph, part)
+                    store_fp16(model.graph, part)
                 case "int8" if part.is_matrix:
                     int8(part)
                 case "int4" if part.is_matrix:
-                    compute_in_int4(model.graph, part, grams.get(part.name))
+                    quantize_int4(model.graph, part, grams.get(part.name))
                 case "int8-blocks" if part.is_matrix:
-                    compute_in_byte_blocks(model.graph, part)
+                    quantize_int8_blocks(model.graph, part)
                 case "int8" | "int4" | "int8-blocks":
                     _shrink_table(model.graph, part)
         RemoveUnusedNodesPass()(model)  # such as a ReLU that rounding does on the way
-        forget_what_is_inferred(model.graph)
+        drop_inferred_types(model.graph)
 
 
 def _compute_in_half(graphs: Collection[ir.Model], dialect: Dialect) -> None:
     if dialect != "portable":
         raise UsageError("computing in float16 is for other devices than the CPU: export with --dialect portable")
     for model in graphs:
-        compute_in_half(model)
-        forget_what_is_inferred(model.graph)
+        convert_to_fp16(model)
+        drop_inferred_types(model.graph)
 
 
 def _with_lookups(grams: Grams, graphs: Collection[ir.Model]) -> Grams:
@@ -119,8 +119,8 @@ def _fitting(part: QuantizableWeight, precision: Precision) -> Precision:
 
 
 def _shrink_table(graph: ir.Graph, part: QuantizableWeight) -> None:
-    waves = find_sinusoidal_tables(part.numbers())
+    waves = find_sinusoidal_table(part.numbers())
     if waves is None:
-        store_bytes(graph, part)
+        store_int8(graph, part)
     else:
-        compute_sinusoidal_tables(graph, part, waves)
+        compute_sinusoidal_table(graph, part, waves)

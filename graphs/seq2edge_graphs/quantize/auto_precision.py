@@ -17,7 +17,7 @@ from seq2edge.errors import ParityError
 from seq2edge_graphs.parity.measure import BEAMS, quality
 from seq2edge_graphs.quantize.apply import Grams, Plan
 from seq2edge_graphs.quantize.config import QuantizationConfig
-from seq2edge_graphs.quantize.trial import load_graphs, reference_outputs_of, trial_bundle
+from seq2edge_graphs.quantize.rewrite import compare_bundles, load_graphs, temporary_bundle
 from seq2edge_graphs.quantize.weights import quantizable_weights
 
 LADDER: tuple[tuple[Precision, Precision], ...] = (("int4", "int8"), ("int8", "fp16"))
@@ -114,12 +114,12 @@ class _PrecisionTrials:
     def ranked(self, groups: list[WeightGroup]) -> list[WeightGroup]:
         """The groups with their damage, the most for its bytes first."""
         few = self.texts[:DAMAGE_SENTENCES]
-        targets = reference_outputs_of(self.bundle, self.bundle, few).original_greedy()
+        targets = compare_bundles(self.bundle, self.bundle, few).original_greedy()
         measured = []
         for place, group in enumerate(groups, start=1):
             self.say(f"measuring what {group.name} costs ({place} of {len(groups)})")
-            with trial_bundle(self.bundle, dict.fromkeys(group.parts, LADDER[0][0]), self.grams) as trial:
-                logits = reference_outputs_of(trial, self.bundle, few).force(targets, BATCH).logits
+            with temporary_bundle(self.bundle, dict.fromkeys(group.parts, LADDER[0][0]), self.grams) as trial:
+                logits = compare_bundles(trial, self.bundle, few).force(targets, BATCH).logits
             measured.append(WeightGroup(group.name, group.parts, group.numbers, logits.divergence / logits.steps))
         return sorted(measured, key=lambda group: -group.damage / group.numbers)
 
@@ -133,8 +133,8 @@ class _PrecisionTrials:
         return self.losses[key]
 
     def _measure(self, plan: Plan) -> float:
-        with trial_bundle(self.bundle, plan, self.grams) as trial:
-            comparison = reference_outputs_of(trial, self.bundle, self.texts)
+        with temporary_bundle(self.bundle, plan, self.grams) as trial:
+            comparison = compare_bundles(trial, self.bundle, self.texts)
             pairs = comparison.outputs(BEAMS, BATCH)
         decode = comparison.tokenizer.decode
         ours, theirs = (decode([found.tokens for found in side]) for side in zip(*pairs, strict=True))

@@ -23,9 +23,9 @@ import numpy as np
 import onnx_ir as ir
 from numpy.typing import NDArray
 
-from seq2edge_graphs.passes.graph_edit import MICROSOFT, constant, insert_behind, replace, set_content
-from seq2edge_graphs.quantize.gptq import Gram, QuantizedBlocks, round_blocks
-from seq2edge_graphs.quantize.storage import rounded_up, scale_constant
+from seq2edge_graphs.passes.graph_edit import MICROSOFT, constant, insert_after, replace_node, set_content
+from seq2edge_graphs.quantize.gptq import Gram, Int4Blocks, round_int4_blocks
+from seq2edge_graphs.quantize.storage import round_up_to_bfloat16, scale_constant
 from seq2edge_graphs.quantize.weights import Floats, QuantizableWeight
 
 INTEGER_ACTIVATIONS = 4  # accuracy_level
@@ -49,7 +49,7 @@ class BlockLayout:
         return self.packed.reshape(len(self.packed), -1)
 
 
-def compute_in_blocks(graph: ir.Graph, part: QuantizableWeight, layout: BlockLayout) -> None:
+def apply_blocks(graph: ir.Graph, part: QuantizableWeight, layout: BlockLayout) -> None:
     """Let a weight, which keeps its name, be its blocks, and whoever reads it compute with them."""
     set_content(part.weight, layout.packed if part.products else layout.rows)
     for product in part.products:
@@ -70,14 +70,14 @@ def _multiply(graph: ir.Graph, product: ir.Node, weight: ir.Value, layout: Block
     made = tape.op("MatMulNBits", [left, weight, layout.scales], attributes, domain=MICROSOFT)
     if bias is not None:
         tape.op("Add", [made, bias])
-    replace(graph, product, tape)
+    replace_node(graph, product, tape)
 
 
 def _look_up(graph: ir.Graph, lookup: ir.Node, rows: ir.Value, layout: BlockLayout) -> None:
     tape = ir.tape.Tape()
     attributes = {"gather_axis": 0, "quantize_axis": 1, "bits": layout.bits, "block_size": layout.size}
     tape.op("GatherBlockQuantized", [rows, lookup.inputs[1], layout.scales], attributes, domain=MICROSOFT)
-    replace(graph, lookup, tape)
+    replace_node(graph, lookup, tape)
 
 
 BYTE = 8
@@ -85,42 +85,42 @@ SIZES = (256, 128, 64, 32, 16)  # of a block, the first that divides the channel
 ZERO, LARGEST = 128, 127  # the byte that stands for 0, and how far others are from it
 
 
-def byte_block_size(inner: int) -> int | None:
+def int8_block_size(inner: int) -> int | None:
     """The length of the blocks of a channel, or nothing where none divides it."""
     return next((size for size in SIZES if inner % size == 0), None)
 
 
-def compute_in_byte_blocks(graph: ir.Graph, part: QuantizableWeight) -> None:
+def quantize_int8_blocks(graph: ir.Graph, part: QuantizableWeight) -> None:
     """Round a weight, and let its products and lookups compute with the blocks."""
-    packed, scale = round_bytes(part.channels())
+    packed, scale = round_int8_blocks(part.channels())
     scales = scale_constant(graph, f"{part.name}.scales", scale)
-    compute_in_blocks(graph, part, BlockLayout(packed=packed, scales=scales, bits=BYTE))
+    apply_blocks(graph, part, BlockLayout(packed=packed, scales=scales, bits=BYTE))
 
 
-def round_bytes(channels: Floats) -> tuple[NDArray[np.uint8], Floats]:  # (N, K)
+def round_int8_blocks(channels: Floats) -> tuple[NDArray[np.uint8], Floats]:  # (N, K)
     """Bytes (N, B, size) and scales (N, B): a weight is about its byte less 128, times the scale."""
-    size = byte_block_size(channels.shape[1])
+    size = int8_block_size(channels.shape[1])
     assert size is not None
     blocks = channels.reshape(len(channels), -1, size)
     magnitude = np.abs(blocks).max(axis=2)  # (N, B)
-    scale = rounded_up((np.where(magnitude > 0, magnitude, 1) / LARGEST).astype(np.float32))
+    scale = round_up_to_bfloat16((np.where(magnitude > 0, magnitude, 1) / LARGEST).astype(np.float32))
     return (np.rint(blocks / scale[..., None]) + ZERO).astype(np.uint8), scale
 
 
 NIBBLE = 4
 
 
-def compute_in_int4(graph: ir.Graph, part: QuantizableWeight, gram: Gram | None) -> None:
+def quantize_int4(graph: ir.Graph, part: QuantizableWeight, gram: Gram | None) -> None:
     """Round a weight, and let its products and lookups compute with the blocks."""
-    blocks = round_blocks(part.channels(), gram)
+    blocks = round_int4_blocks(part.channels(), gram)
     layout = BlockLayout(packed=blocks.packed(), scales=_scales(graph, part.name, blocks), bits=NIBBLE)
-    compute_in_blocks(graph, part, layout)
+    apply_blocks(graph, part, layout)
 
 
-def _scales(graph: ir.Graph, name: str, blocks: QuantizedBlocks) -> ir.Value:  # (N, B)
+def _scales(graph: ir.Graph, name: str, blocks: Int4Blocks) -> ir.Value:  # (N, B)
     units = scale_constant(graph, f"{name}.unit", blocks.units[:, None])
     tape = ir.tape.Tape()
     steps = tape.op("Cast", [constant(graph, f"{name}.scale", blocks.scales)], {"to": ir.DataType.FLOAT.value})
     scales = tape.op("Mul", [steps, units])
-    insert_behind(graph, units, tape)
+    insert_after(graph, units, tape)
     return scales

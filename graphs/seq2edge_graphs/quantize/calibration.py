@@ -27,7 +27,7 @@ from seq2edge_graphs.quantize.weights import quantizable_weights
 ROWS_AT_ONCE = 256  # few large products of matrices are faster than many small ones
 
 
-class Rows:
+class GramAccumulator:
     """Adds up the outer products of all rows of a value."""
 
     def __init__(self) -> None:
@@ -52,12 +52,12 @@ class Rows:
             self.waiting = []
 
 
-class WatchedSession:
+class RecordingSession:
     """Stands for the session of a graph: gives what it gives, and notes what its products read."""
 
     def __init__(self, path: Path, folder: Path) -> None:
         self.weights = _weights_by_input(ir.load(path).graph)
-        self.rows = {value: Rows() for value in self.weights}
+        self.rows = {value: GramAccumulator() for value in self.weights}
         copy = expose(path, [*self.weights], folder, weights=tensor_names.WEIGHTS, alone=False)
         self.session = open_session(copy, threads=1)
         self.own = len(self.session.get_outputs()) - len(self.weights)
@@ -102,7 +102,7 @@ def collect_grams(bundle: Bundle, sources: Sequence[list[int]]) -> dict[str, Gra
     with TemporaryDirectory() as temporary:
         engine = OnnxEngine(bundle, threads=1)
         watched = [
-            WatchedSession(bundle.folder / name, Path(temporary))
+            RecordingSession(bundle.folder / name, Path(temporary))
             for name in (tensor_names.ENCODER, tensor_names.DECODER)
         ]
         engine.encoder, engine.decoder = watched

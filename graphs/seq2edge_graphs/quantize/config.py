@@ -6,14 +6,14 @@ from typing import Literal
 
 from seq2edge.errors import UsageError
 
-Wanted = Literal["fp32", "fp16", "fp16-compute", "int8", "int8-blocks", "int4", "auto"]
+TargetPrecision = Literal["fp32", "fp16", "fp16-compute", "int8", "int8-blocks", "int4", "auto"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class QuantizationConfig:
     """A precision, or a limit of the loss within which to find one."""
 
-    precision: Wanted = "fp32"
+    precision: TargetPrecision = "fp32"
     keep: Sequence[str] = ()  # patterns of weights to keep in the next higher precision
     max_bleu_loss: float | None = None  # of "auto"
     texts: Sequence[str] | None = None  # to measure on; left out, a built-in set

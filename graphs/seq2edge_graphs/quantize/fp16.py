@@ -21,14 +21,14 @@ from numpy.typing import NDArray
 from onnx_ir.passes.common import LiftConstantsToInitializersPass
 
 from seq2edge.bundle import tensor_names
-from seq2edge_graphs.passes.graph_edit import constant, insert_behind, set_content
+from seq2edge_graphs.passes.graph_edit import constant, insert_after, set_content
 
 WIDE = {"Softmax", "LogSoftmax", "Pow", "Sqrt", "Exp", "Log", "Softplus", "CumSum", "ReduceMean", "ReduceSum"}
 FLOAT, HALF = ir.DataType.FLOAT, ir.DataType.FLOAT16
 LARGEST = np.finfo(np.float16).max
 
 
-def compute_in_half(model: ir.Model) -> None:
+def convert_to_fp16(model: ir.Model) -> None:
     """Rewrite a graph that computes in float32."""
     LiftConstantsToInitializersPass(lift_all_constants=True, size_limit=0)(model)
     graph, nodes, wide = model.graph, [*model.graph], _wide_nodes(model.graph)
@@ -120,7 +120,7 @@ def _cast(graph: ir.Graph, value: ir.Value, kind: ir.DataType) -> ir.Value:
     tape = ir.tape.Tape()
     made = tape.op("Cast", [value], {"to": kind.value})
     made.type, made.shape = ir.TensorType(kind), value.shape
-    insert_behind(graph, value, tape)
+    insert_after(graph, value, tape)
     return made
 
 

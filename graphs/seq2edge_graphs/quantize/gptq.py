@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from seq2edge_graphs.quantize.storage import rounded_up
+from seq2edge_graphs.quantize.storage import round_up_to_bfloat16
 from seq2edge_graphs.quantize.weights import Floats
 
 Gram = NDArray[np.float64]  # (K, K)
@@ -31,7 +31,7 @@ DAMPING = 0.05  # of the mean of the Gram matrix's diagonal, so that it can be i
 
 
 @dataclass(frozen=True)
-class QuantizedBlocks:
+class Int4Blocks:
     """N channels of B blocks: integers (N, B, size), scales (N, B) in units (N,)."""
 
     integers: NDArray[np.uint8]
@@ -49,26 +49,26 @@ class QuantizedBlocks:
         return numbers.reshape(len(numbers), -1)
 
 
-def block_size(inner: int) -> int | None:
+def int4_block_size(inner: int) -> int | None:
     """The length of the blocks of a channel, or nothing where none divides it."""
     return next((size for size in SIZES if inner % size == 0), None)
 
 
-def round_blocks(channels: Floats, gram: Gram | None = None) -> QuantizedBlocks:  # (N, K), (K, K)
+def round_int4_blocks(channels: Floats, gram: Gram | None = None) -> Int4Blocks:  # (N, K), (K, K)
     """The blocks that come closest to the weights, or, with a Gram matrix, to their products."""
-    size = block_size(channels.shape[1])
+    size = int4_block_size(channels.shape[1])
     assert size is not None
     blocks = channels.reshape(len(channels), -1, size)  # (N, B, size)
     wanted = _best_scales(blocks)  # (N, B)
     largest = np.abs(wanted).max(axis=1)
-    units = rounded_up((np.where(largest > 0, largest, 1) / LONGEST).astype(np.float32))
+    units = round_up_to_bfloat16((np.where(largest > 0, largest, 1) / LONGEST).astype(np.float32))
     if gram is not None:
         return _compensated(channels, gram, size, units)
     scales = _in_units(wanted, units[:, None])
-    return QuantizedBlocks(_integers(blocks, (scales * units[:, None])[..., None]), scales, units)
+    return Int4Blocks(_integers(blocks, (scales * units[:, None])[..., None]), scales, units)
 
 
-def _compensated(channels: Floats, gram: Gram, size: int, units: Floats) -> QuantizedBlocks:
+def _compensated(channels: Floats, gram: Gram, size: int, units: Floats) -> Int4Blocks:
     """Round inner place by inner place, and move what each leaves over to those behind it."""
     rest, spread = channels.astype(np.float64), _spread(gram)
     integers, scales = [], []
@@ -80,7 +80,7 @@ def _compensated(channels: Floats, gram: Gram, size: int, units: Floats) -> Quan
         rest[:, behind] -= errors @ spread[inside, behind]
         integers.append(rounded)
         scales.append(scale)
-    return QuantizedBlocks(np.stack(integers, axis=1), np.stack(scales, axis=1), units)
+    return Int4Blocks(np.stack(integers, axis=1), np.stack(scales, axis=1), units)
 
 
 def _round_block(

@@ -36,7 +36,7 @@ import numpy as np
 import onnx_ir as ir
 
 from seq2edge.bundle.bundle import Dialect
-from seq2edge_graphs.passes.graph_edit import MICROSOFT, constant, insert_behind, replace, set_content
+from seq2edge_graphs.passes.graph_edit import MICROSOFT, constant, insert_after, replace_node, set_content
 from seq2edge_graphs.quantize.storage import round_channels, scale_constant
 from seq2edge_graphs.quantize.weights import QuantizableWeight, is_transposed
 
@@ -44,7 +44,7 @@ SIGNED, UNSIGNED = 127, 255  # steps from 0 to the largest magnitude
 
 
 @dataclass(frozen=True)
-class RoundedRows:
+class QuantizedRows:
     """What a product needs of its left side."""
 
     integers: ir.Value
@@ -53,18 +53,18 @@ class RoundedRows:
 
 
 @dataclass
-class RowRounder:
+class RowQuantizer:
     """Adds to a graph what rounds a value's rows, once for each value."""
 
     graph: ir.Graph
-    made: dict[tuple[ir.Value, int], RoundedRows] = field(default_factory=dict)
+    made: dict[tuple[ir.Value, int], QuantizedRows] = field(default_factory=dict)
 
-    def __call__(self, value: ir.Value, steps: int) -> RoundedRows:
+    def __call__(self, value: ir.Value, steps: int) -> QuantizedRows:
         if (value, steps) not in self.made:
             self.made[value, steps] = self._round(value, steps)
         return self.made[value, steps]
 
-    def _round(self, value: ir.Value, steps: int) -> RoundedRows:
+    def _round(self, value: ir.Value, steps: int) -> QuantizedRows:
         tape, signed = ir.tape.Tape(), steps == SIGNED
         last_axis = constant(self.graph, "rows.axis", np.array([-1]))
         step = constant(self.graph, f"rows.step.{steps}", np.float32(1 / steps))
@@ -76,11 +76,11 @@ class RowRounder:
             nothing = constant(self.graph, "rows.nothing", np.float32(0))
             largest = tape.op("Max", [tape.op("ReduceMax", [value, last_axis]), nothing])
         integers = tape.op("QuantizeLinear", [tape.op("Div", [value, largest]), step, zero_point])
-        insert_behind(self.graph, value, tape)
-        return RoundedRows(integers, zero_point, largest)
+        insert_after(self.graph, value, tape)
+        return QuantizedRows(integers, zero_point, largest)
 
 
-def steps_of(products: tuple[ir.Node, ...]) -> int:
+def activation_steps(products: tuple[ir.Node, ...]) -> int:
     """With how many steps the left sides of a weight's products are rounded."""
     sources = [product.inputs[0].producer() for product in products if product.inputs[0] is not None]
     unsigned = bool(sources) and all(node is not None and node.op_type == "Relu" for node in sources)
@@ -94,16 +94,16 @@ def _before_relu(value: ir.Value) -> ir.Value:
     return relu.inputs[0]
 
 
-class Int8:
+class Int8Quantizer:
     """Rewrites the matrices of one graph."""
 
     def __init__(self, graph: ir.Graph, dialect: Dialect) -> None:
         self.graph, self.dialect = graph, dialect
-        self.rounder = RowRounder(graph)
+        self.rounder = RowQuantizer(graph)
 
     def __call__(self, part: QuantizableWeight) -> None:
         """Round a weight, which keeps its name, and let its products and lookups compute with the integers."""
-        steps = steps_of(part.products)
+        steps = activation_steps(part.products)
         integers, scale = round_channels(part.channels(), steps=steps)
         set_content(part.weight, integers if part.rows_are_channels else integers.T)
         if part.products:
@@ -123,9 +123,9 @@ class Int8:
         made = self._product(tape, self.rounder(left, steps), matrix, scale)
         if bias is not None:
             tape.op("Add", [made, bias])
-        replace(self.graph, product, tape)
+        replace_node(self.graph, product, tape)
 
-    def _product(self, tape: ir.tape.Tape, rows: RoundedRows, matrix: ir.Value, scale: ir.Value) -> ir.Value:
+    def _product(self, tape: ir.tape.Tape, rows: QuantizedRows, matrix: ir.Value, scale: ir.Value) -> ir.Value:
         if self.dialect == "ort":
             inputs = [rows.integers, matrix, rows.largest, scale, rows.zero_point]
             return tape.op("MatMulIntegerToFloat", inputs, domain=MICROSOFT)
@@ -138,4 +138,4 @@ class Int8:
         factor = constant(self.graph, f"rows.steps.{steps}", np.float32(steps))
         integers = tape.op("DequantizeLinear", [tape.op("Gather", [table, ids]), factor])
         tape.op("Mul", [integers, tape.op("Gather", [scales, ids])])
-        replace(self.graph, lookup, tape)
+        replace_node(self.graph, lookup, tape)

@@ -11,16 +11,16 @@ from seq2edge import __version__
 from seq2edge.bundle import tensor_names
 from seq2edge.bundle.atomic_files import new_folder
 from seq2edge.bundle.bundle import Bundle, Manifest, Precision, Quantization, load_bundle, vet_graphs
-from seq2edge.config.parity import LIMITS, shortcomings
+from seq2edge.config.parity import LIMITS, failed_limits
 from seq2edge.errors import ParityError, UsageError
 from seq2edge_graphs.bundle_writer import check_target, describe_files, write_manifest
 from seq2edge_graphs.parity.measure import measure
-from seq2edge_graphs.parity.sentences import readable
+from seq2edge_graphs.parity.sentences import encode_sentences
 from seq2edge_graphs.quantize.apply import Grams, Plan, plan_precision
 from seq2edge_graphs.quantize.auto_precision import PrecisionChoice, choose_precisions
 from seq2edge_graphs.quantize.calibration import collect_grams
 from seq2edge_graphs.quantize.config import QuantizationConfig
-from seq2edge_graphs.quantize.trial import load_graphs, reference_outputs_of, tokenizer_of, write_graphs
+from seq2edge_graphs.quantize.rewrite import compare_bundles, load_graphs, tokenizer_of, write_graphs
 
 TOOLS = ("onnx-ir", "numpy")
 Say = Callable[[str], None]
@@ -45,7 +45,7 @@ def quantize_bundle(
         for name in original.manifest.files:
             shutil.copyfile(original.folder / name, folder / name)
         made = Bundle(folder, replace(original.manifest, parity=None))
-        made = replace(made, manifest=in_place(made, wish, say, explain))
+        made = replace(made, manifest=quantize_in_place(made, wish, say, explain))
         if compare:
             say("comparing with float32")
             made = replace(made, manifest=_proven(made, original, wish))
@@ -54,7 +54,7 @@ def quantize_bundle(
     return load_bundle(target)
 
 
-def in_place(
+def quantize_in_place(
     bundle: Bundle,
     wish: QuantizationConfig,
     say: Say = lambda _: None,
@@ -91,7 +91,7 @@ def _grams(bundle: Bundle, wish: QuantizationConfig, say: Say) -> Grams | None:
         return None
     say("watching what the weights are multiplied with")
     return collect_grams(
-        bundle, readable(wish.calibration, tokenizer_of(bundle), longest=bundle.manifest.max_positions)[0]
+        bundle, encode_sentences(wish.calibration, tokenizer_of(bundle), longest=bundle.manifest.max_positions)[0]
     )
 
 
@@ -112,8 +112,8 @@ def _described(plan: Plan, precision: Precision, wish: QuantizationConfig) -> Qu
 
 
 def _proven(made: Bundle, original: Bundle, wish: QuantizationConfig) -> Manifest:
-    parity, _ = measure(reference_outputs_of(made, original, wish.texts), wish.references)
-    failures = shortcomings(parity, LIMITS[made.manifest.precision])
+    parity, _ = measure(compare_bundles(made, original, wish.texts), wish.references)
+    failures = failed_limits(parity, LIMITS[made.manifest.precision])
     if failures:
         raise ParityError(
             f"the bundle does not say what float32 says: {'; '.join(failures)}; nothing was written "

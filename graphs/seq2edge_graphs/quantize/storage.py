@@ -35,11 +35,11 @@ import numpy as np
 import onnx_ir as ir
 from numpy.typing import NDArray
 
-from seq2edge_graphs.passes.graph_edit import constant, exchange, insert_first
+from seq2edge_graphs.passes.graph_edit import constant, insert_first, replace_constant
 from seq2edge_graphs.quantize.weights import Floats, QuantizableWeight
 
 
-def rounded_up(scale: Floats) -> Floats:
+def round_up_to_bfloat16(scale: Floats) -> Floats:
     """The smallest bfloat16 that is not below each of some numbers above 0, as float32."""
     bits = np.ascontiguousarray(scale, np.float32).view(np.uint32)
     up: Floats = ((bits + 0xFFFF) & 0xFFFF0000).view(np.float32)
@@ -80,7 +80,7 @@ def round_rows(table: Floats) -> tuple[Integers, Floats]:
 
 
 def _scale(magnitude: Floats, steps: int) -> Floats:
-    return rounded_up((np.where(magnitude > 0, magnitude, 1) / (LARGEST * steps)).astype(np.float32))
+    return round_up_to_bfloat16((np.where(magnitude > 0, magnitude, 1) / (LARGEST * steps)).astype(np.float32))
 
 
 def _neighbours(channels: Floats) -> Floats:  # (N, K / 2)
@@ -90,21 +90,21 @@ def _neighbours(channels: Floats) -> Floats:  # (N, K / 2)
     return sums if sums.size else channels
 
 
-def store_half(graph: ir.Graph, part: QuantizableWeight) -> None:
+def store_fp16(graph: ir.Graph, part: QuantizableWeight) -> None:
     """Keep it as float16."""
     tape = ir.tape.Tape()
     narrow = constant(graph, f"{part.name}.fp16", part.numbers().astype(np.float16))
     tape.op("Cast", [narrow], {"to": ir.DataType.FLOAT.value})
-    exchange(graph, part.weight, tape)
+    replace_constant(graph, part.weight, tape)
 
 
-def store_bytes(graph: ir.Graph, part: QuantizableWeight) -> None:
+def store_int8(graph: ir.Graph, part: QuantizableWeight) -> None:
     """Keep it as 8-bit integers with one scale a row."""
     integers, scale = round_rows(part.numbers())
     tape = ir.tape.Tape()
     wide = tape.op("Cast", [constant(graph, f"{part.name}.int8", integers)], {"to": ir.DataType.FLOAT.value})
     tape.op("Mul", [wide, constant(graph, f"{part.name}.scale", scale)])
-    exchange(graph, part.weight, tape)
+    replace_constant(graph, part.weight, tape)
 
 
 TOLERANCE = 1e-5
@@ -123,7 +123,7 @@ class SinusoidalTable:
         return waves
 
 
-def find_sinusoidal_tables(table: Floats) -> SinusoidalTable | None:
+def find_sinusoidal_table(table: Floats) -> SinusoidalTable | None:
     """The waves that a table consists of, if it consists of waves."""
     if table.ndim != 2 or table.shape[0] < 3 or table.shape[1] % 2:
         return None
@@ -134,7 +134,7 @@ def find_sinusoidal_tables(table: Floats) -> SinusoidalTable | None:
     return None
 
 
-def compute_sinusoidal_tables(graph: ir.Graph, part: QuantizableWeight, waves: SinusoidalTable) -> None:
+def compute_sinusoidal_table(graph: ir.Graph, part: QuantizableWeight, waves: SinusoidalTable) -> None:
     """Put the computation in the place of the table."""
     tape, name = ir.tape.Tape(), part.name
     ends = (constant(graph, f"{name}.{end}", np.float64(end)) for end in (0, len(part.numbers()), 1))
@@ -143,7 +143,7 @@ def compute_sinusoidal_tables(graph: ir.Graph, part: QuantizableWeight, waves: S
     turned = tape.op("Mul", [positions, constant(graph, f"{name}.frequencies", waves.frequencies)])
     angles = tape.op("Add", [turned, constant(graph, f"{name}.phases", waves.phases)])  # (P, D)
     tape.op("Cast", [tape.op("Sin", [angles])], {"to": ir.DataType.FLOAT.value})
-    exchange(graph, part.weight, tape)
+    replace_constant(graph, part.weight, tape)
 
 
 def _layouts(width: int) -> list[tuple[slice, slice]]:

@@ -26,7 +26,7 @@ PAIRS_AT_ONCE = 5_000
 
 
 @dataclass(frozen=True, kw_only=True)
-class Sizes:
+class ShortlistSizes:
     """Of vocabularies and of lists."""
 
     source_tokens: int
@@ -45,7 +45,7 @@ class Combinations:
 
 
 def learn_shortlist(
-    pairs: Iterable[Pair], sizes: Sizes, *, always: Sequence[int], shared: bool
+    pairs: Iterable[Pair], sizes: ShortlistSizes, *, always: Sequence[int], shared: bool
 ) -> tuple[Shortlist, int]:
     """The best words of each source token, and from how many pairs they were learned.
 
@@ -61,7 +61,7 @@ def learn_shortlist(
     return shortlist_of(lists, np.concatenate([frequent[uses[frequent] > 0], always]), sizes.vocabulary), count
 
 
-def _collected(pairs: Iterable[Pair], sizes: Sizes) -> tuple[list[Combinations], Ids, Ids, int]:
+def _collected(pairs: Iterable[Pair], sizes: ShortlistSizes) -> tuple[list[Combinations], Ids, Ids, int]:
     """The combinations, the key of each kind in order, how often each target token is used, how many pairs there are.
 
     The key of a kind is  source token * vocabulary + target token.
@@ -99,7 +99,7 @@ def _in_groups(pairs: Iterable[Pair]) -> Iterable[list[Pair]]:
         yield group
 
 
-def _estimated(parts: list[Combinations], sources: Ids, sizes: Sizes) -> Doubles:
+def _estimated(parts: list[Combinations], sources: Ids, sizes: ShortlistSizes) -> Doubles:
     """How likely each kind is: that its source token becomes its target token."""
     chances = np.ones(len(sources))
     for _ in range(ROUNDS):
@@ -113,7 +113,7 @@ def _estimated(parts: list[Combinations], sources: Ids, sizes: Sizes) -> Doubles
     return chances
 
 
-def _best(keys: Ids, chances: Doubles, sizes: Sizes) -> list[Ids]:
+def _best(keys: Ids, chances: Doubles, sizes: ShortlistSizes) -> list[Ids]:
     """The likeliest few words of each source token."""
     sources, words = np.divmod(keys, sizes.vocabulary)
     order = np.lexsort((-chances, sources))

@@ -20,13 +20,13 @@ from seq2edge.errors import DataError, UsageError
 from seq2edge.files.lines import read_lines
 from seq2edge.text.tokenizer import Tokenizer, load_tokenizer
 from seq2edge_graphs.bundle_writer import check_target, describe_files, write_manifest
-from seq2edge_graphs.shortlist.align import Pair, Sizes, learn_shortlist
+from seq2edge_graphs.shortlist.align import Pair, ShortlistSizes, learn_shortlist
 from seq2edge_graphs.shortlist.graphs import short_decoder, words_graph
-from seq2edge_graphs.shortlist.marian_lex import read_marian
+from seq2edge_graphs.shortlist.marian_lex import read_marian_lex
 
 LINES_AT_ONCE = 1000
 OWN_FILES = (tensor_names.SHORTLIST, tensor_names.SHORT_DECODER, tensor_names.WORDS_GRAPH)
-MakeTable = Callable[[Bundle], Shortlist]
+ShortlistBuilder = Callable[[Bundle], Shortlist]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,12 +38,12 @@ class AlignmentData:
     frequent: int = 100
 
 
-def with_marian(path: Path) -> MakeTable:
+def from_marian(path: Path) -> ShortlistBuilder:
     """The table of one of Marian's files."""
 
     def make(bundle: Bundle) -> Shortlist:
         shape = _shape(bundle)
-        return read_marian(
+        return read_marian_lex(
             path,
             source_tokens=shape.source_vocabulary,
             vocabulary=shape.target_vocabulary,
@@ -53,15 +53,15 @@ def with_marian(path: Path) -> MakeTable:
     return make
 
 
-def with_alignments(lesson: AlignmentData, tell: Callable[[int], None] = lambda _: None) -> MakeTable:
+def from_alignments(lesson: AlignmentData, tell: Callable[[int], None] = lambda _: None) -> ShortlistBuilder:
     """A table that is learned; ``tell`` hears from how many pairs."""
 
     def make(bundle: Bundle) -> Shortlist:
         shape, manifest = _shape(bundle), bundle.manifest
         files = {name: bundle.folder / name for name in manifest.tokenizer.files}
         tokenizer = load_tokenizer(manifest.tokenizer, manifest.tokens, files)
-        tokenizer = tokenizer.tagged(default_tags(manifest.languages))
-        sizes = Sizes(
+        tokenizer = tokenizer.with_tags(default_tags(manifest.languages))
+        sizes = ShortlistSizes(
             source_tokens=shape.source_vocabulary,
             vocabulary=shape.target_vocabulary,
             best=lesson.best,
@@ -75,7 +75,7 @@ def with_alignments(lesson: AlignmentData, tell: Callable[[int], None] = lambda 
     return make
 
 
-def add_shortlist(source: Path | str, target: Path | str, make: MakeTable, *, force: bool = False) -> Bundle:
+def add_shortlist(source: Path | str, target: Path | str, make: ShortlistBuilder, *, force: bool = False) -> Bundle:
     """Write a bundle that has a shortlist besides all that it had; it appears when it is complete."""
     source, target = Path(source), Path(target)
     original = load_bundle(source)

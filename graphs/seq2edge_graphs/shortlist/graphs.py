@@ -25,14 +25,14 @@ from onnx_ir.passes.common import RemoveUnusedNodesPass
 
 from seq2edge.bundle import tensor_names
 from seq2edge.errors import UsageError
-from seq2edge_graphs.passes.graph_edit import MICROSOFT, constant, forget_what_is_inferred, replace
+from seq2edge_graphs.passes.graph_edit import MICROSOFT, constant, drop_inferred_types, replace_node
 
 PRODUCTS = ("MatMul", "Gemm", "MatMulIntegerToFloat")
 MADE_OF_ONE = ("Cast", "Transpose")
 
 
 @dataclass(frozen=True)
-class Projection:
+class OutputProjection:
     """The output layer: its product, what it is multiplied with, and what follows."""
 
     product: ir.Node
@@ -53,7 +53,7 @@ class Projection:
         return self.product.op_type == "Gemm" and bool(self.product.attributes.get_int("transB", 0))
 
 
-def find_projection(graph: ir.Graph) -> Projection:
+def find_output_projection(graph: ir.Graph) -> OutputProjection:
     """The output layer of a decoder; one that a shortlist cannot shorten is an error."""
     logits = next(value for value in graph.outputs if value.name == tensor_names.LOGITS)
     node = logits.producer()
@@ -71,7 +71,7 @@ def find_projection(graph: ir.Graph) -> Projection:
         bias = node.inputs[2]
     matrix, scales = node.inputs[1], node.inputs[3] if node.domain == MICROSOFT else None
     assert matrix is not None
-    return Projection(node, matrix, scales, bias, reshape, logits)
+    return OutputProjection(node, matrix, scales, bias, reshape, logits)
 
 
 def _is(node: ir.Node | None, kind: str) -> bool:
@@ -107,7 +107,7 @@ WORD_COUNT = "word_count"  # the axis
 def short_decoder(decoder: ir.Model) -> ir.Model:
     """The decoder with the words of its output layer as inputs."""
     model = decoder.clone()
-    graph, found = model.graph, find_projection(model.graph)
+    graph, found = model.graph, find_output_projection(model.graph)
     is_integer, rows = found.scales is not None, found.logits.shape
     assert rows is not None
     width = _width(found)
@@ -120,13 +120,13 @@ def short_decoder(decoder: ir.Model) -> ir.Model:
     _replace_layer(graph, found, matrix, scales, bias)
     RemoveUnusedNodesPass()(model)
     _drop_unused_constants(graph)
-    forget_what_is_inferred(graph)
+    drop_inferred_types(graph)
     return model
 
 
 def words_graph(decoder: ir.Model) -> ir.Model:
     """The graph that gathers what the short decoder is given."""
-    found, tape = find_projection(decoder.graph), ir.tape.Tape()
+    found, tape = find_output_projection(decoder.graph), ir.tape.Tape()
     ids = ir.Value(name=tensor_names.WORDS, shape=ir.Shape([WORD_COUNT]), type=ir.TensorType(ir.DataType.INT64))
     gatherer = _Gatherer(tape, ids)
     matrix = gatherer(found.matrix, 0 if found.is_transposed else 1)
@@ -181,7 +181,7 @@ class _Gatherer:
         return self.constants[name]
 
 
-def _width(found: Projection) -> int:
+def _width(found: OutputProjection) -> int:
     """Numbers of a state; the other axis of the matrix is the vocabulary."""
     value, axis = found.matrix, 1 if found.is_transposed else 0
     while (node := value.producer()) is not None:
@@ -194,7 +194,7 @@ def _width(found: Projection) -> int:
 
 
 def _replace_layer(
-    graph: ir.Graph, found: Projection, matrix: ir.Value, scales: ir.Value | None, bias: ir.Value
+    graph: ir.Graph, found: OutputProjection, matrix: ir.Value, scales: ir.Value | None, bias: ir.Value
 ) -> None:
     """Compute with the words, and add the bias last; the last node gives the logits."""
     tape, product = ir.tape.Tape(), found.product
@@ -211,7 +211,7 @@ def _replace_layer(
     assert last is not None
     assert found.logits.shape is not None
     shape = ir.Shape([*list(found.logits.shape)[:-1], WORD_COUNT])
-    replace(graph, last, tape)
+    replace_node(graph, last, tape)
     logits = tape.nodes[-1].outputs[0]
     logits.shape, logits.type = shape, ir.TensorType(ir.DataType.FLOAT)
 

@@ -20,7 +20,7 @@ LARGEST = 2**31  # bytes of a file; those there are have some millions
 GOLDEN, MASK = 0x9E3779B9, 2**64 - 1
 
 
-def read_marian(path: Path, *, source_tokens: int, vocabulary: int, shared: bool) -> Shortlist:
+def read_marian_lex(path: Path, *, source_tokens: int, vocabulary: int, shared: bool) -> Shortlist:
     """A shortlist for a model; where it has one vocabulary, a source token may become itself, as in Marian."""
     try:
         first, offsets, words = _parsed(_content(path))

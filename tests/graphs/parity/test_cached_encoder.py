@@ -8,7 +8,7 @@ import pytest
 
 from seq2edge import Translator
 from seq2edge_graphs.parity.cached_encoder import cache_encoder
-from seq2edge_graphs.parity.measure import BATCH_SIZES, WAYS, ParityTask
+from seq2edge_graphs.parity.measure import BATCH_SIZES, SEARCHES, ParityTask
 
 TEXTS = ["Good morning.", "Where is the old bridge that you told me about?", "I like cheese.", "No."] * 3
 
@@ -31,9 +31,9 @@ def encode_all(translator: Translator, task: ParityTask, folder: Path) -> None:
 def test_every_way_of_a_comparison_is_answered_the_same(
     translator: Translator, task: ParityTask, tmp_path: Path
 ) -> None:
-    before = [task.outputs(translator.engine, *way) for way in WAYS]
+    before = [task.outputs(translator.engine, *way) for way in SEARCHES]
     encode_all(translator, task, tmp_path)
-    assert [task.outputs(translator.engine, *way) for way in WAYS] == before
+    assert [task.outputs(translator.engine, *way) for way in SEARCHES] == before
 
 
 def test_the_encoder_leaves_memory(translator: Translator, task: ParityTask, tmp_path: Path) -> None:

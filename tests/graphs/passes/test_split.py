@@ -7,7 +7,7 @@ import onnx_ir as ir
 import onnxruntime
 
 from seq2edge_graphs.bundle_writer import save_sharing_weights
-from seq2edge_graphs.passes.split import part_giving
+from seq2edge_graphs.passes.split import extract_outputs
 from seq2edge_graphs.quantize.apply import plan_precision, quantize
 
 RANDOM = np.random.default_rng(0)
@@ -56,7 +56,7 @@ def operators(model: ir.Model) -> list[str]:
 
 def test_a_part_holds_only_what_leads_to_its_outputs() -> None:
     whole = graph()
-    product, scaled = part_giving(whole, ["product"]), part_giving(whole, ["scaled"])
+    product, scaled = extract_outputs(whole, ["product"]), extract_outputs(whole, ["scaled"])
     assert operators(product) == ["Gather", "MatMul"]
     assert list(product.graph.initializers) == ["table", "val_0"]
     assert operators(scaled) == ["Gather", "LayerNormalization", "Mul"]
@@ -65,18 +65,18 @@ def test_a_part_holds_only_what_leads_to_its_outputs() -> None:
 
 def test_an_output_on_demand_is_left_out_where_nobody_demands_it() -> None:
     whole = graph()
-    demanded = {name: part_giving(whole, [name]).graph for name in ("scaled", "mean")}
+    demanded = {name: extract_outputs(whole, [name]).graph for name in ("scaled", "mean")}
     assert [len(node.outputs) for node in demanded["scaled"]] == [1, 1, 1]
     assert [len(node.outputs) for node in demanded["mean"]] == [1, 2]
 
 
 def test_a_part_has_all_inputs_of_the_whole() -> None:
-    assert [entry.name for entry in part_giving(graph(), ["product"]).graph.inputs] == ["ids", "factor"]
+    assert [entry.name for entry in extract_outputs(graph(), ["product"]).graph.inputs] == ["ids", "factor"]
 
 
 def test_the_whole_stays_as_it_is_and_shares_its_constants() -> None:
     whole = graph()
-    part = part_giving(whole, ["product"])
+    part = extract_outputs(whole, ["product"])
     assert operators(whole) == ["Gather", "MatMul", "LayerNormalization", "Mul"]
     assert [entry.name for entry in whole.graph.outputs] == ["product", "scaled", "mean"]
     for name in ("table", "val_0"):
@@ -88,7 +88,7 @@ def test_the_parts_compute_what_the_whole_computes(tmp_path: Path) -> None:
     ir.save(whole, tmp_path / "whole.onnx")
     expected = run(tmp_path / "whole.onnx")
     for names in (["product"], ["mean", "scaled"]):  # in the order asked for
-        ir.save(part_giving(whole, names), tmp_path / "part.onnx")
+        ir.save(extract_outputs(whole, names), tmp_path / "part.onnx")
         found = run(tmp_path / "part.onnx")
         assert list(found) == names
         for name in names:
@@ -97,7 +97,7 @@ def test_the_parts_compute_what_the_whole_computes(tmp_path: Path) -> None:
 
 def test_parts_in_fewer_bits_share_their_weights_and_no_name_is_given_twice(tmp_path: Path) -> None:
     whole = graph()
-    parts = {tmp_path / f"{name}.onnx": part_giving(whole, [name]) for name in ("product", "scaled")}
+    parts = {tmp_path / f"{name}.onnx": extract_outputs(whole, [name]) for name in ("product", "scaled")}
     for part in parts.values():
         quantize([part], plan_precision([part], "int8"), dialect="ort")
         given = [str(entry.name) for node in part.graph for entry in node.outputs]

@@ -9,7 +9,7 @@ from seq2edge.bundle import tensor_names
 from seq2edge.errors import UsageError
 from seq2edge_graphs.bundle_writer import save_sharing_weights
 from seq2edge_graphs.quantize.apply import plan_precision, quantize
-from seq2edge_graphs.quantize.blockwise import byte_block_size, round_bytes
+from seq2edge_graphs.quantize.blockwise import int8_block_size, round_int8_blocks
 
 RANDOM = np.random.default_rng(0)
 CHANNELS = RANDOM.normal(size=(32, 512)).astype(np.float32)  # (N, K)
@@ -31,17 +31,17 @@ def relative(found: np.ndarray, wanted: np.ndarray) -> float:
 
 
 def numbers(channels: np.ndarray) -> np.ndarray:
-    packed, scales = round_bytes(channels)
+    packed, scales = round_int8_blocks(channels)
     return ((packed.astype(np.float32) - 128) * scales[..., None]).reshape(channels.shape)
 
 
 @pytest.mark.parametrize(("inner", "size"), [(256, 256), (768, 256), (384, 128), (96, 32), (48, 16), (40, None)])
 def test_a_block_is_as_long_as_divides_the_channel(inner: int, size: int | None) -> None:
-    assert byte_block_size(inner) == size
+    assert int8_block_size(inner) == size
 
 
 def test_every_weight_is_half_a_step_from_its_byte_at_most() -> None:
-    _, scales = round_bytes(CHANNELS)
+    _, scales = round_int8_blocks(CHANNELS)
     steps = np.repeat(scales, 256, axis=1)
     assert (np.abs(numbers(CHANNELS) - CHANNELS) <= 0.5001 * steps).all()
 

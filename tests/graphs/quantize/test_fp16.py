@@ -10,7 +10,7 @@ from small_graphs import constant, finish, given, operators, run, tied
 
 from seq2edge.errors import UsageError
 from seq2edge_graphs.quantize.apply import plan_precision, quantize
-from seq2edge_graphs.quantize.fp16 import compute_in_half
+from seq2edge_graphs.quantize.fp16 import convert_to_fp16
 
 RANDOM = np.random.default_rng(0)
 TABLE = RANDOM.normal(size=(100, 64)).astype(np.float32)
@@ -21,7 +21,7 @@ def made(tape: ir.tape.Tape, inputs: list[ir.Value], outputs: dict[str, ir.Value
     """A graph in float16 of one whose types are known."""
     model = finish(tape, inputs, outputs)
     ShapeInferencePass()(model)
-    compute_in_half(model)
+    convert_to_fp16(model)
     return model
 
 

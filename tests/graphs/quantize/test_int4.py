@@ -8,7 +8,7 @@ from small_graphs import FORMS, finish, given, linear, load, operators, run, tie
 from seq2edge.errors import UsageError
 from seq2edge_graphs.bundle_writer import save_sharing_weights
 from seq2edge_graphs.quantize.apply import plan_precision, quantize
-from seq2edge_graphs.quantize.gptq import round_blocks
+from seq2edge_graphs.quantize.gptq import round_int4_blocks
 
 RANDOM = np.random.default_rng(0)
 CHANNELS = RANDOM.normal(size=(32, 96)).astype(np.float32)  # (N, K)
@@ -33,7 +33,7 @@ def test_every_form_of_a_product_computes_with_blocks(tmp_path: Path, form: str)
     assert operators(model).count("MatMulNBits") == 1
     assert not {"MatMul", "Gemm"} & set(operators(model))
     (found,) = run(model, tmp_path, {"x": ROWS})
-    kept = round_blocks(CHANNELS).numbers()
+    kept = round_int4_blocks(CHANNELS).numbers()
     assert relative(found - BIAS, ROWS @ kept.T) < ACTIVATIONS
     assert 0 < relative(found - BIAS, ROWS @ CHANNELS.T) < 0.2
 
@@ -65,7 +65,7 @@ def test_a_tied_embedding_is_in_the_file_once(tmp_path: Path) -> None:
 
 def test_a_tied_embedding_gives_the_same_numbers_to_lookup_and_output(tmp_path: Path) -> None:
     rows, scores = run(to_int4(tied(TABLE)), tmp_path, {"ids": np.arange(100)})
-    kept = round_blocks(TABLE).numbers()
+    kept = round_int4_blocks(TABLE).numbers()
     np.testing.assert_allclose(rows, kept, rtol=1e-5)
     assert relative(scores, kept @ kept.T) < ACTIVATIONS
 

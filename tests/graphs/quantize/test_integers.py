@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from seq2edge_graphs.quantize.storage import round_channels, round_rows, rounded_up
+from seq2edge_graphs.quantize.storage import round_channels, round_rows, round_up_to_bfloat16
 
 RANDOM = np.random.default_rng(0)
 
@@ -44,8 +44,8 @@ def test_rows_of_a_table_use_the_full_range() -> None:
 
 def test_scales_are_rounded_up_to_what_bfloat16_holds() -> None:
     scale = np.float32(10.0) ** RANDOM.uniform(-30, 3, size=1000).astype(np.float32)
-    up = rounded_up(scale)
+    up = round_up_to_bfloat16(scale)
     assert (up >= scale).all()
     assert (up <= scale * np.float32(1 + 1 / 127)).all()
     assert not (up.view(np.uint32) & 0xFFFF).any()
-    np.testing.assert_array_equal(rounded_up(up), up)
+    np.testing.assert_array_equal(round_up_to_bfloat16(up), up)

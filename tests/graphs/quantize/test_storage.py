@@ -6,7 +6,7 @@ import pytest
 from small_graphs import constant, finish, given, run
 
 from seq2edge_graphs.quantize.apply import plan_precision, quantize
-from seq2edge_graphs.quantize.storage import find_sinusoidal_tables
+from seq2edge_graphs.quantize.storage import find_sinusoidal_table
 
 
 def sinusoids(positions: int, width: int, *, interleaved: bool, first: int = 0, longest: float = 10_000) -> np.ndarray:
@@ -40,7 +40,7 @@ def test_a_table_of_waves_is_computed_and_not_kept(tmp_path: Path, interleaved, 
 @pytest.mark.parametrize("shape", [(64, 48), (64, 47), (2, 640)])
 def test_a_learned_table_is_kept_in_bytes(tmp_path: Path, shape: tuple[int, int]) -> None:
     table = np.random.default_rng(0).normal(size=shape).astype(np.float32)
-    assert find_sinusoidal_tables(table) is None
+    assert find_sinusoidal_table(table) is None
     model = sliced(table)
     quantize([model], plan_precision([model], "int4"), dialect="ort")
     (found,) = run(model, tmp_path, {"end": np.array([shape[0]])})
@@ -52,4 +52,4 @@ def test_a_learned_table_is_kept_in_bytes(tmp_path: Path, shape: tuple[int, int]
 def test_a_table_with_one_row_changed_is_no_table_of_waves() -> None:
     table = sinusoids(64, 48, interleaved=True)
     table[0] = 0  # as where the padding has a position of its own
-    assert find_sinusoidal_tables(table) is None
+    assert find_sinusoidal_table(table) is None

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from seq2edge.errors import DataError
-from seq2edge_graphs.shortlist.align import Sizes, learn_shortlist
+from seq2edge_graphs.shortlist.align import ShortlistSizes, learn_shortlist
 
 WORDS, EOS = 40, 0
-SIZES = Sizes(source_tokens=WORDS + 10, vocabulary=100, best=2, frequent=3)
+SIZES = ShortlistSizes(source_tokens=WORDS + 10, vocabulary=100, best=2, frequent=3)
 
 
 def pairs(count: int = 400):

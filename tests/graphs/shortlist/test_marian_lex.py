@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from seq2edge.errors import DataError
-from seq2edge_graphs.shortlist.marian_lex import SIGNATURE, checksum_of, read_marian
+from seq2edge_graphs.shortlist.marian_lex import SIGNATURE, checksum_of, read_marian_lex
 
 LISTS = [[4, 5], [], [3], [1, 2, 8]]
 
@@ -23,7 +23,7 @@ def written(path: Path, lists: list[list[int]] = LISTS, **changes: int) -> Path:
 
 
 def read(path: Path, *, source_tokens: int = 4, vocabulary: int = 9, shared: bool = False):
-    return read_marian(path, source_tokens=source_tokens, vocabulary=vocabulary, shared=shared)
+    return read_marian_lex(path, source_tokens=source_tokens, vocabulary=vocabulary, shared=shared)
 
 
 def test_lists_and_first_words_are_read(tmp_path: Path) -> None:

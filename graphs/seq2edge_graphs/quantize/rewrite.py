@@ -16,8 +16,8 @@ from seq2edge.bundle import tensor_names
 from seq2edge.bundle.bundle import Bundle
 from seq2edge.text.tokenizer import Tokenizer, load_tokenizer
 from seq2edge_graphs.bundle_writer import load_with_weights, save_sharing_weights
-from seq2edge_graphs.parity.measure import ParityComparison, ParityTask, opened
-from seq2edge_graphs.parity.sentences import readable
+from seq2edge_graphs.parity.measure import ParityComparison, ParityTask, open_engine
+from seq2edge_graphs.parity.sentences import encode_sentences
 from seq2edge_graphs.quantize.apply import Grams, Plan, quantize
 
 
@@ -42,20 +42,20 @@ def write_graphs(bundle: Bundle, plan: Plan, folder: Path, grams: Grams | None =
 
 
 @contextmanager
-def trial_bundle(bundle: Bundle, plan: Plan, grams: Grams | None = None) -> Iterator[Bundle]:
+def temporary_bundle(bundle: Bundle, plan: Plan, grams: Grams | None = None) -> Iterator[Bundle]:
     """A bundle in other precisions that is gone afterwards."""
     with TemporaryDirectory() as name:
         write_graphs(bundle, plan, Path(name), grams)
         yield replace(bundle, folder=Path(name))
 
 
-def reference_outputs_of(bundle: Bundle, original: Bundle, texts: Sequence[str] | None) -> ParityComparison:
+def compare_bundles(bundle: Bundle, original: Bundle, texts: Sequence[str] | None) -> ParityComparison:
     """Both side by side on some sentences, or on a built-in set."""
     manifest, tokenizer = original.manifest, tokenizer_of(original)
-    sources, most_tokens = readable(texts, tokenizer, longest=manifest.max_positions)
+    sources, most_tokens = encode_sentences(texts, tokenizer, longest=manifest.max_positions)
     return ParityComparison(
         ours=bundle,
-        theirs=partial(opened, original),
+        theirs=partial(open_engine, original),
         tokenizer=tokenizer,
         task=ParityTask(sources, manifest.generation, most_tokens),
     )
