@@ -1,4 +1,4 @@
-"""What was wanted of the speed, beside what was measured; needs nothing."""
+"""Compare the measured speed and memory with the targets."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,7 +9,7 @@ from seq2edge.bench.plan import PEER_PRECISION
 
 @dataclass(frozen=True)
 class Goal:
-    """At least so many times as fast as a peer, for all rows that fit."""
+    """A lowest speed relative to a peer, for all rows that match."""
 
     floor: float
     rival: str = "ctranslate2"
@@ -23,18 +23,18 @@ class Goal:
         search = {None: "greedy and beam 4", 1: "greedy", 4: "beam 4"}[self.num_beams]
         batch = "every batch" if self.batch_size is None else f"batch {self.batch_size}"
         what = ", tokens/s" if self.tokens else ""
-        return f"{self.work or 'every model'}, {self.precision}, {search}, {batch}{what}, beside {self.rival}"
+        return f"{self.work or 'every model'}, {self.precision}, {search}, {batch}{what}, vs {self.rival}"
 
     def ratios(self, rows: list[Row]) -> list[float]:
-        """The best-round ratio of each row that the goal speaks of."""
-        wanted = {"work": self.work, "precision": self.precision}
-        searched = {"num_beams": self.num_beams, "batch_size": self.batch_size}
+        """Return the best-round ratio of each row that matches."""
+        labels = {"work": self.work, "precision": self.precision}
+        settings = {"num_beams": self.num_beams, "batch_size": self.batch_size}
         return [
             self._tokens_ratio(row, rows) if self.tokens else row["beside"][self.rival]["ratio"]["best"]
             for row in rows
             if self.rival in row["beside"]
-            and all(value is None or row[name] == value for name, value in wanted.items())
-            and all(value is None or row["setting"][name] == value for name, value in searched.items())
+            and all(value is None or row[name] == value for name, value in labels.items())
+            and all(value is None or row["setting"][name] == value for name, value in settings.items())
         ]
 
     def _tokens_ratio(self, ours: Row, rows: list[Row]) -> float:
@@ -78,7 +78,7 @@ COLD_START = 0.7  # seconds
 
 
 def goal_rows(folder: Path) -> list[list[str]]:
-    """Goal, floor, the least that was measured, and whether it holds; those that nobody measured are left out."""
+    """Return name, floor, lowest measured ratio and verdict of each target; skip those without results."""
     rows, found = read("versus_peers", folder), []
     for goal in GOALS:
         ratios = goal.ratios(rows)
@@ -94,7 +94,7 @@ def goal_rows(folder: Path) -> list[list[str]]:
 
 
 def _memory_rows(folder: Path) -> list[list[str]]:
-    """Every bundle beside CTranslate2 in the nearest precision, at its worst."""
+    """Compare the peak memory of every bundle with CTranslate2 in the nearest precision, at its worst."""
     found: dict[tuple[str, str], list[float]] = {}
     rows = [row for row in read("memory", folder) if row["what"] == "translating"]
     peaks = {
@@ -108,7 +108,7 @@ def _memory_rows(folder: Path) -> list[list[str]]:
             found.setdefault((row["work"], row["precision"]), []).append(row["peak_bytes"] / theirs)
     return [
         [
-            f"{work}, {precision}, peak memory beside ctranslate2",
+            f"{work}, {precision}, peak memory vs ctranslate2",
             "below 1x",
             f"{max(ratios):.2f}x",
             _mark(max(ratios) < 1),

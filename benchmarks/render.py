@@ -1,9 +1,9 @@
-"""Make the tables and pictures of the README and the docs from benchmarks/results; needs matplotlib for the pictures.
+"""Render the tables and pictures of the README and the docs from benchmarks/results.
 
-    python benchmarks/render.py             rewrites what stands between the markers, and draws the pictures
-    python benchmarks/render.py --check     only says whether the pages hold what the results give
+    python benchmarks/render.py             rewrite the tables and draw the pictures
+    python benchmarks/render.py --check     only check that the pages are up to date
 
-A place for a table is marked with  <!-- bench:NAME -->  and  <!-- /bench -->.
+A table stands between the markers  <!-- bench:NAME -->  and  <!-- /bench -->.
 """
 
 import re
@@ -17,30 +17,37 @@ from goals import goal_rows
 from results import RESULTS, Row, read
 
 ROOT = Path(__file__).parents[1]
-PAGES = tuple(ROOT / page for page in ("README.md", "docs/performance.md", "docs/quantization.md"))
-PLACE = re.compile(r"(<!-- bench:([a-z0-9-]+) -->\n)(.*?)(<!-- /bench -->)", re.DOTALL)
+PAGES = tuple(
+    ROOT / page
+    for page in (
+        "README.md",
+        "docs/performance.md",
+        "docs/measurements/performance.md",
+        "docs/measurements/quantization.md",
+    )
+)
+MARKER = re.compile(r"(<!-- bench:([a-z0-9-]+) -->\n)(.*?)(<!-- /bench -->)", re.DOTALL)
 NOT_YET = "Not measured yet: `make bench` fills this in.\n"
 WORKS = {"base": "base model", "opus": "OPUS-MT zh-en", "embedded": "embedded en-de"}
 EMBEDDED = "en-de, embedded"  # the name that its rows in precisions.jsonl have
 IN_README = {
     "seq2edge fp32": "fp32",
-    "seq2edge int8": "int8 (in the package)",
+    "seq2edge int8": "int8",
     "seq2edge int8-blocks": "int8-blocks",
-    "seq2edge int4": "int4",
     "seq2edge int4 calibrated": "int4, calibrated",
-    "CTranslate2 int8": "CTranslate2 int8, same weights",
+    "CTranslate2 int8": "CTranslate2 int8",
 }
 LOADING = ("megabytes", "beyond_runtime", "ratio")
 TIMES = ("greedy, batch 1", "greedy, batch 16", "beam 4, batch 16")
 
 
 @click.command()
-@click.option("--check", is_flag=True, help="Change nothing; the exit code is 1 if a page is not up to date.")
+@click.option("--check", is_flag=True, help="Change nothing; exit with 1 if a page is out of date.")
 def main(check: bool) -> None:
-    """Go through all pages."""
+    """Render all pages."""
     stale = [page for page in PAGES if page.exists() and rendered(page.read_text("utf-8")) != page.read_text("utf-8")]
     for page in stale:
-        print(f"{page.relative_to(ROOT)} is not what the results give" if check else page.relative_to(ROOT))
+        print(f"{page.relative_to(ROOT)} is out of date: run  make bench-render" if check else page.relative_to(ROOT))
         if not check:
             page.write_text(rendered(page.read_text("utf-8")), encoding="utf-8")
     if check:
@@ -52,13 +59,13 @@ def main(check: bool) -> None:
 
 
 def rendered(page: str, folder: Path = RESULTS) -> str:
-    """A page with the present results in its places."""
+    """Return a page with its tables rendered from the results."""
 
-    def fill(place: re.Match[str]) -> str:
-        opening, name, _, closing = place.groups()
+    def fill(marker: re.Match[str]) -> str:
+        opening, name, _, closing = marker.groups()
         return opening + (BLOCKS[name](folder) or NOT_YET) + closing
 
-    return PLACE.sub(fill, page)
+    return MARKER.sub(fill, page)
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
@@ -67,32 +74,25 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def precisions_in_readme(folder: Path) -> str:
+    """Size, quality and speed of the embedded model."""
     rows = [row for row in read("precisions", folder) if row["work"] == EMBEDDED and row["system"] in IN_README]
-    if not rows:
-        return ""
-    head = ["", "size", "BLEU", "likeliest token equal", *TIMES]
     body = [
         [
             IN_README[row["system"]],
-            f"{row['megabytes']:.2f} MB",
+            f"{row['megabytes']:.2f}",
             f"{row['bleu']:.2f}",
-            "" if row["agreement"] is None else f"{row['agreement']:.2%}",
-            *(f"{row['milliseconds'][name]:.1f}" for name in TIMES),
+            *(f"{row['milliseconds'][name]:.1f}" for name in (TIMES[0], TIMES[-1])),
         ]
         for row in rows
     ]
-    machine = rows[0].get("machine", {}).get("cpu")
-    where = f", {machine}" if machine else ""
-    return f"On {rows[0]['lines']:,} sentence pairs, onnxruntime {rows[0]['onnxruntime']}{where}:\n\n" + table(
-        head, body
-    )
+    return table(["", "MB", "BLEU", *(f"ms, {name}" for name in (TIMES[0], TIMES[-1]))], body) if body else ""
 
 
 def precisions(folder: Path) -> str:
     rows = read("precisions", folder)
     if not rows:
         return ""
-    head = ["model", "system", "MB", "BLEU", "chrF", "token agreement", *(f"ms: {name}" for name in TIMES)]
+    head = ["model", "system", "MB", "BLEU", "chrF", "top-1 agreement", *(f"ms: {name}" for name in TIMES)]
     body = [
         [
             row["work"],
@@ -131,8 +131,8 @@ def versus(work: str) -> Callable[[Path], str]:
             return ""
         rivals = list(dict.fromkeys(name for row in rows for name in row["beside"]))
         scored = any(row["bleu"] is not None for row in rows)
-        head = ["search", "batch", "system", "ms a sentence", "p50", "p95", "p99", "first token", "tokens/s"]
-        head += (["BLEU"] if scored else []) + [text for name in rivals for text in (f"beside {name}", "equal")]
+        head = ["search", "batch", "system", "ms/sentence", "p50", "p95", "p99", "first token", "tokens/s"]
+        head += (["BLEU"] if scored else []) + [text for name in rivals for text in (f"vs {name}", "equal")]
         return table(head, [_versus_row(row, rivals, scored) for row in rows])
 
     return block
@@ -158,11 +158,11 @@ def _versus_row(row: Row, rivals: list[str], scored: bool) -> list[str]:
 
 
 def speed_picture(folder: Path) -> str:
-    return "![Tokens a second of every system](performance.png)\n" if read("versus_peers", folder) else ""
+    return "![Tokens per second of every system](performance.png)\n" if read("versus_peers", folder) else ""
 
 
 def speed(folder: Path) -> str:
-    """How many times as fast as CTranslate2, for each work and precision, all searches in one cell."""
+    """Speed relative to CTranslate2 for each model and precision, all searches in one cell."""
     rows = [row for row in read("versus_peers", folder) if "ctranslate2" in row["beside"]]
     if not rows:
         return ""
@@ -186,11 +186,30 @@ def _of_searches(cells: dict[tuple[int, int], str], size: int, searches: list[in
     return " / ".join(ratios) if any(ratios) else ""
 
 
+def speed_in_readme(folder: Path) -> str:
+    """Speed relative to CTranslate2 in int8: the range over all batch sizes."""
+    rows = [
+        row for row in read("versus_peers", folder) if "ctranslate2" in row["beside"] and row["precision"] == "int8"
+    ]
+    ratios: dict[str, dict[str, list[float]]] = {}
+    for row in rows:
+        search = search_name(row["setting"]["num_beams"])
+        ratio = row["beside"]["ctranslate2"]["ratio"]["best"]
+        ratios.setdefault(WORKS[row["work"]], {}).setdefault(search, []).append(ratio)
+    searches = list(dict.fromkeys(search for cells in ratios.values() for search in cells))
+    body = [[work, *(_range(cells.get(search, [])) for search in searches)] for work, cells in ratios.items()]
+    return table(["int8", *searches], body) if body else ""
+
+
+def _range(ratios: list[float]) -> str:
+    return "-".join(dict.fromkeys(f"{ratio:.2f}x" for ratio in (min(ratios), max(ratios)))) if ratios else ""
+
+
 def growth(folder: Path) -> str:
     rows = read("growth", folder)
     if not rows:
         return ""
-    head = ["what grows", "to", "seq2edge int8, ms", "CTranslate2 int8, ms", "ratio"]
+    head = ["variable", "value", "seq2edge int8, ms", "CTranslate2 int8, ms", "ratio"]
     ours = [row for row in rows if row["kind"] == "seq2edge"]
     theirs = {(row["work"], row["size"]): row for row in rows if row["kind"] != "seq2edge"}
     body = [
@@ -211,7 +230,7 @@ def memory(folder: Path) -> str:
     if not rows:
         return ""
     loading = table(
-        ["model", "precision", "MB on disk", "MB that loading adds", "ratio"],
+        ["model", "precision", "MB on disk", "MB added by loading", "ratio"],
         [
             [WORKS[row["work"]], row["precision"], *(f"{row[name]:.2f}" for name in LOADING)]
             for row in rows
@@ -226,7 +245,7 @@ def memory(folder: Path) -> str:
     settings = sorted({setting for cells in body.values() for setting in cells})
     head = ["model", "system", *(f"batch {size}, {search_name(beams)}" for size, beams in settings)]
     translating = table(head, [[*key, *(cells.get(one, "") for one in settings)] for key, cells in body.items()])
-    return f"{loading}\nPeak of the whole process while it translates, MB:\n\n{translating}"
+    return f"{loading}\nPeak memory of the whole process while translating, MB:\n\n{translating}"
 
 
 def cold_start(folder: Path) -> str:
@@ -243,7 +262,7 @@ def limits(folder: Path) -> str:
         return ""
     found = rows[0]
     peaks = ", ".join(f"{value / 1e9:.0f} GOP/s in {name}" for name, value in found["peaks"].items())
-    head = ["work", "precision", "needs", "takes at least, ms", "takes, ms", "share of the limit"]
+    head = ["work", "precision", "required", "lower bound, ms", "measured, ms", "share of the limit"]
     body = [
         [
             row["work"],
@@ -255,12 +274,12 @@ def limits(folder: Path) -> str:
         ]
         for row in rows[1:]
     ]
-    return f"One core reads {found['bandwidth'] / 1e9:.1f} GB/s and multiplies {peaks}.\n\n" + table(head, body)
+    return f"One core reads {found['bandwidth'] / 1e9:.1f} GB/s and computes {peaks}.\n\n" + table(head, body)
 
 
 def goals(folder: Path) -> str:
     rows = goal_rows(folder)
-    return table(["goal", "wanted", "measured", ""], rows) if rows else ""
+    return table(["measurement", "target", "result", "met"], rows) if rows else ""
 
 
 def ratio_text(ratio: Row) -> str:
@@ -272,12 +291,12 @@ def search_name(num_beams: int) -> str:
 
 
 def system_name(row: Row) -> str:
-    """Bundles by precision, whatever their folders are called."""
+    """Name bundles by their precision, not by their folder."""
     return f"**seq2edge {row['precision']}**" if row["kind"] == "seq2edge" else str(row["system"])
 
 
 def nodes(folder: Path) -> str:
-    head = ["model", "precision", "batch", "graph", "nodes", "ms a run", "share of each operator"]
+    head = ["model", "precision", "batch", "graph", "nodes", "ms/run", "share of each operator"]
     body = [
         [
             WORKS[row["work"]],
@@ -311,7 +330,7 @@ def steps(folder: Path) -> str:
 
 
 def shortlist_gain(folder: Path) -> str:
-    head = ["model", "words of a batch", "beams", "batch", "ms a sentence, without", "with", "faster"]
+    head = ["model", "tokens per batch", "beams", "batch", "ms/sentence without", "with", "speed-up"]
     times = [f"ms {name}" for name in ("without", "with")]
     body = [
         [
@@ -345,17 +364,23 @@ def shortlist_loss(folder: Path) -> str:
 
 
 def shortlist_products(folder: Path) -> str:
-    """Microseconds by precision and rows, one column for each number of words."""
+    """Microseconds by precision and rows, one column for each shortlist size."""
     body: dict[tuple[str, int], dict[str, float]] = {}
     for row in read("shortlist_products", folder):
         body.setdefault((row["work"], row["rows"]), {})[row["way"]] = row["microseconds"]
     ways = [way for way in next(iter(body.values()), {}) if way == "all" or way.endswith(" words")]
     rows = [[name, str(rows), *(f"{found[way]:.0f}" for way in ways)] for (name, rows), found in body.items()]
-    return table(["", "rows", *("all words" if way == "all" else way for way in ways)], rows) if rows else ""
+    return (
+        table(
+            ["", "rows", *("full vocabulary" if way == "all" else way.replace("words", "tokens") for way in ways)], rows
+        )
+        if rows
+        else ""
+    )
 
 
 def fused_operators(folder: Path) -> str:
-    """Microseconds by question and way, one column for each number of rows."""
+    """Microseconds by computation and operator, one column for each number of rows."""
     body: dict[tuple[str, str], dict[int, float]] = {}
     for row in read("fused_operators", folder):
         body.setdefault((row["work"], row["way"]), {})[row["rows"]] = row["microseconds"]
@@ -369,6 +394,7 @@ BLOCKS: dict[str, Callable[[Path], str]] = {
     "precisions": precisions,
     "machine": machine,
     "speed": speed,
+    "speed-in-readme": speed_in_readme,
     "speed-picture": speed_picture,
     "versus-base": versus("base"),
     "versus-opus": versus("opus"),
