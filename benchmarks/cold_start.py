@@ -17,7 +17,7 @@ import click
 import models
 import results
 from seq2edge_export.checkpoint import load_checkpoint
-from seq2edge_export.peers.ctranslate2_model import write_model
+from seq2edge_export.peers.ctranslate2_writer import write_model
 
 TEXT = "Hello"
 ROUNDS, QUICK_ROUNDS = 11, 2
@@ -41,7 +41,7 @@ def main(quick: bool) -> None:
     """Start each of them in turns."""
     with TemporaryDirectory() as temporary:
         folder = Path(temporary) / "model"
-        write_model(load_checkpoint(models.EMBEDDED_CHECKPOINT).original(), folder, precision="int8")
+        write_model(load_checkpoint(models.EMBEDDED_CHECKPOINT).source_model(), folder, precision="int8")
         pieces = str(models.EMBEDDED_CHECKPOINT / "tokenizer.model")
         commands = {
             "seq2edge translate": ["-m", "seq2edge", "translate", "--threads", "1", TEXT],

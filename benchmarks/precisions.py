@@ -31,7 +31,7 @@ from seq2edge.search.batch_decode import decode
 from seq2edge.text.tokenizer import Tokenizer, load_tokenizer
 from seq2edge_export.loaders import load_checkpoint
 from seq2edge_export.peers.ctranslate2 import COMPUTE_TYPES, CTranslate2System
-from seq2edge_export.peers.ctranslate2_model import write_model
+from seq2edge_export.peers.ctranslate2_writer import write_model
 from seq2edge_export.peers.interface import folder_size
 from seq2edge_export.source_model import SourceModel
 from seq2edge_graphs.quantize.config import QuantizationConfig
@@ -106,7 +106,7 @@ def measure(
     try:
         systems = our_systems(original, folder, texts, wishes)
         if checkpoint is not None:
-            systems += their_systems(load_checkpoint(checkpoint).original(), folder)
+            systems += their_systems(load_checkpoint(checkpoint).source_model(), folder)
         times = timed(systems, ids[:TIMED_SENTENCES])
         return [row(name, system, tokenizer, ids, targets, times[system.name]) for system in systems]
     finally:

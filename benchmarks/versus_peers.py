@@ -22,7 +22,7 @@ from seq2edge.bench.plan import Peers
 from seq2edge.bench.render import describe
 from seq2edge.bench.report import Report
 from seq2edge.bench.run import BenchOptions, run
-from seq2edge.bench.workload import GivenTexts, GivenTokens
+from seq2edge.bench.workload import BenchTexts, WorkloadSource
 from seq2edge.cli.progress import steps
 from seq2edge.files.lines import read_lines
 
@@ -96,7 +96,7 @@ def base(folder: Path, bench: Callable[..., Report], quick: bool) -> list[result
     return rows
 
 
-def opus(folder: Path, bench: Callable[..., Report], texts: GivenTokens) -> list[results.Row]:
+def opus(folder: Path, bench: Callable[..., Report], texts: WorkloadSource) -> list[results.Row]:
     model = models.opus_model(folder, precisions=("int8",))
     sentences = len(texts.sources or ())  # type: ignore[attr-defined]
     report = bench(model, IN_BATCHES, texts=texts, batch_sizes=(min(32, sentences),))
@@ -105,7 +105,7 @@ def opus(folder: Path, bench: Callable[..., Report], texts: GivenTokens) -> list
 
 def embedded(folder: Path, bench: Callable[..., Report], newstest: Pair, lines: int, quick: bool) -> list[results.Row]:
     model = models.embedded_model(folder, precisions=ONE_BY_ONE)
-    texts = given(newstest, 4 if quick else lines) if newstest else GivenTexts()
+    texts = given(newstest, 4 if quick else lines) if newstest else BenchTexts()
     rows = []
     for batch_size in (1, 4) if quick else (1, 32):
         precisions = ONE_BY_ONE if batch_size == 1 else IN_BATCHES
@@ -113,16 +113,16 @@ def embedded(folder: Path, bench: Callable[..., Report], newstest: Pair, lines: 
     return rows
 
 
-def chinese(flores: Pair, lines: int, quick: bool) -> GivenTexts:
+def chinese(flores: Pair, lines: int, quick: bool) -> BenchTexts:
     if flores:
         return given(flores, 4 if quick else lines)
     sentences = list(read_lines(Path(__file__).with_name("sentences.zh.txt")))
-    return GivenTexts(sentences[: 4 if quick else None])
+    return BenchTexts(sentences[: 4 if quick else None])
 
 
-def given(pair: tuple[Path, Path], lines: int) -> GivenTexts:
+def given(pair: tuple[Path, Path], lines: int) -> BenchTexts:
     sources, references = (list(islice(read_lines(path), lines)) for path in pair)
-    return GivenTexts(sources, references)
+    return BenchTexts(sources, references)
 
 
 if __name__ == "__main__":

@@ -1,20 +1,6 @@
-"""Other tools with the same weights, for ``seq2edge bench --against``: a table of them.
+"""Other tools that ``seq2edge bench --against`` measures with the same weights.
 
-A peer is two modules. ``NAME.py`` opens a model and needs only what the tool's users need, so that its memory is the
-tool's; ``NAME_model.py`` writes the weights of a checkpoint for it, and needs torch.
+Each peer is a module with ``prepare`` and ``open_peer`` (see ``seq2edge.bench.system.PeerModule``), registered in
+pyproject.toml as an entry point of the group ``seq2edge.peers``. Its top-level imports are limited to what users of the
+tool need, so that the measured memory is the tool's; ``prepare`` may import anything.
 """
-
-import importlib
-
-from seq2edge.bench.system import System, SystemPlan
-
-MODULES = {
-    "torch": "seq2edge_export.peers.torch",
-    "ctranslate2": "seq2edge_export.peers.ctranslate2",
-    "optimum": "seq2edge_export.peers.optimum",
-}
-
-
-def open_peer(plan: SystemPlan) -> System:
-    system: System = importlib.import_module(MODULES[plan.kind]).open_peer(plan)
-    return system

@@ -1,19 +1,42 @@
-"""CTranslate2 with a model that was written for it."""
+"""CTranslate2 as a peer."""
 
 import sys
 import time
 from pathlib import Path
 from typing import Any
 
-from seq2edge.bench.system import Answer, SystemPlan, peak_memory
+from seq2edge.bench.system import PeerRequest, SystemPlan, TimedOutputs, peak_memory
 from seq2edge.bench.workload import Sources
 from seq2edge.config.generation import GenerationOptions
 from seq2edge.errors import UsageError
+from seq2edge_export.peers.interface import folder_size, load_source_model
 
 COMPUTE_TYPES = {"fp32": "float32", "int8": "int8"}
-LONGEST_SOURCE = 2**20  # tokens: it would cut at 1,024
-# Options of the search that it has not, with the values at which they do nothing.
+MAX_SOURCE_TOKENS = 2**20  # it would truncate at 1,024
+# Search options that it lacks, with the values that turn them off.
 NEUTRAL: dict[str, Any] = {"forced_bos_token_id": None, "forced_eos_token_id": None, "do_sample": False}
+
+
+def prepare(request: PeerRequest) -> list[SystemPlan]:
+    """Write a model folder for each precision."""
+    from seq2edge_export.peers.ctranslate2_writer import write_model
+
+    source_model, plans = load_source_model(request), []
+    for precision in request.precisions:
+        folder = request.folder / precision
+        write_model(source_model, folder, precision=precision)
+        plans.append(
+            SystemPlan(
+                name=f"ctranslate2 {precision}",
+                kind="ctranslate2",
+                module=__name__,
+                path=str(folder),
+                precision=precision,
+                size=folder_size(folder),
+                tool=f"ctranslate2 {_import_ctranslate2().__version__}",
+            )
+        )
+    return plans
 
 
 def open_peer(plan: SystemPlan) -> "CTranslate2System":
@@ -21,20 +44,20 @@ def open_peer(plan: SystemPlan) -> "CTranslate2System":
 
 
 class CTranslate2System:
-    """A converted model with its own search."""
+    """A converted model with CTranslate2's own search."""
 
     def __init__(self, folder: Path, *, precision: str, threads: int) -> None:
-        self.translator: Any = _ctranslate2().Translator(
+        self.translator: Any = _import_ctranslate2().Translator(
             str(folder), compute_type=COMPUTE_TYPES[precision], inter_threads=1, intra_threads=threads
         )
 
-    def translate(self, sources: Sources, options: GenerationOptions) -> Answer:
+    def translate(self, sources: Sources, options: GenerationOptions) -> TimedOutputs:
         arguments = search_arguments(options)
         started = time.perf_counter()
-        pieces = [[str(token) for token in source] for source in sources]
-        found = self.translator.translate_batch(pieces, max_batch_size=0, **arguments)
-        outputs = [[int(piece) for piece in one.hypotheses[0]] for one in found]
-        return Answer(outputs, time.perf_counter() - started)
+        tokens = [[str(token) for token in source] for source in sources]
+        results = self.translator.translate_batch(tokens, max_batch_size=0, **arguments)
+        outputs = [[int(token) for token in result.hypotheses[0]] for result in results]
+        return TimedOutputs(outputs, time.perf_counter() - started)
 
     def peak_memory(self) -> int | None:
         return peak_memory()
@@ -44,7 +67,7 @@ class CTranslate2System:
 
 
 def search_arguments(options: GenerationOptions) -> dict[str, Any]:
-    """Our options under its names; what it has not is in one error."""
+    """Return the search options as arguments of ``translate_batch``; one error names all that it lacks."""
     missing = [name for name, neutral in NEUTRAL.items() if getattr(options, name) != neutral]
     if missing:
         raise UsageError(f"CTranslate2 has no {', '.join(missing)}, which the search of this model uses")
@@ -53,7 +76,7 @@ def search_arguments(options: GenerationOptions) -> dict[str, Any]:
         "beam_size": options.num_beams,
         "max_decoding_length": options.longest(1) - 1,
         "min_decoding_length": max(0, options.shortest(1) - 1),
-        "max_input_length": LONGEST_SOURCE,
+        "max_input_length": MAX_SOURCE_TOKENS,
         "length_penalty": options.length_penalty,
         "repetition_penalty": options.repetition_penalty,
         "no_repeat_ngram_size": options.no_repeat_ngram_size,
@@ -62,8 +85,8 @@ def search_arguments(options: GenerationOptions) -> dict[str, Any]:
     }
 
 
-def _ctranslate2() -> Any:
-    """The package, without torch: it imports that where it is there, which is memory that its users need not have."""
+def _import_ctranslate2() -> Any:
+    """Import the package without torch, which it imports if installed but does not need to translate."""
     if "torch" in sys.modules:
         import ctranslate2
 

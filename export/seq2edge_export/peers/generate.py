@@ -1,8 +1,8 @@
-"""Hugging Face's ``generate`` on plain ids, and a process that runs it with optimum-onnx.
+"""Run Hugging Face's ``generate`` on token ids, also as a process that serves a model of optimum-onnx.
 
-This file is also run by itself, by the interpreter of another environment: ``python generate.py FOLDER THREADS``. It
-then answers each line of standard input, {"sources": ..., "arguments": ...}, with {"outputs": ..., "seconds": ...}, and
-"peak" with the most memory that it has held. So it imports nothing of this project.
+The interpreter of another environment runs this file as a script, ``python generate.py FOLDER THREADS``, so it imports
+nothing of this project. The process replies to each line of standard input: to {"sources": ..., "arguments": ...} with
+{"outputs": ..., "seconds": ...}, and to "peak" with its peak memory in bytes.
 """
 
 import json
@@ -17,14 +17,14 @@ Rows = list[list[int]]
 
 
 def translate(model: Any, sources: Rows, arguments: dict[str, Any]) -> Rows:
-    """The best output of each source, without the start token and without what fills up."""
+    """Return the best output of each source without the start token and padding."""
     pad, eos = model.generation_config.pad_token_id, model.generation_config.eos_token_id
     length = max(map(len, sources))
     ids = torch.tensor([source + [pad] * (length - len(source)) for source in sources])
     mask = torch.tensor([[1] * len(source) + [0] * (length - len(source)) for source in sources])
     with torch.inference_mode():
-        found = model.generate(input_ids=ids, attention_mask=mask, **arguments)
-    return [_until(eos, row[1:]) for row in found.tolist()]
+        outputs = model.generate(input_ids=ids, attention_mask=mask, **arguments)
+    return [_until(eos, row[1:]) for row in outputs.tolist()]
 
 
 def _until(eos: int, row: list[int]) -> list[int]:
@@ -39,12 +39,12 @@ def main() -> None:
     logging.disable_progress_bar()
     folder, threads = sys.argv[1], int(sys.argv[2])
     torch.set_num_threads(threads)
-    answers, sys.stdout = sys.stdout, sys.stderr  # so that nothing else is said there
+    replies, sys.stdout = sys.stdout, sys.stderr  # keep the output of libraries out of the replies
     model = ORTModelForSeq2SeqLM.from_pretrained(folder, session_options=_options(threads))
-    print("ready", file=answers, flush=True)
+    print("ready", file=replies, flush=True)
     for line in sys.stdin:
-        answer = _peak() if line.strip() == "peak" else _answer(model, json.loads(line))
-        print(json.dumps(answer), file=answers, flush=True)
+        reply = _peak() if line.strip() == "peak" else _reply(model, json.loads(line))
+        print(json.dumps(reply), file=replies, flush=True)
 
 
 def _options(threads: int) -> Any:
@@ -55,7 +55,7 @@ def _options(threads: int) -> Any:
     return options
 
 
-def _answer(model: Any, request: dict[str, Any]) -> dict[str, Any]:
+def _reply(model: Any, request: dict[str, Any]) -> dict[str, Any]:
     started = time.perf_counter()
     outputs = translate(model, request["sources"], request["arguments"])
     return {"outputs": outputs, "seconds": time.perf_counter() - started}

@@ -1,4 +1,4 @@
-"""PyTorch: transformers' own model and ``generate``, or our model with our search."""
+"""PyTorch as a peer: transformers where it has the architecture, otherwise our own PyTorch model."""
 
 import time
 from pathlib import Path
@@ -6,14 +6,39 @@ from typing import Any
 
 import torch
 
-from seq2edge.bench.system import Answer, SystemPlan, peak_memory
+from seq2edge.bench.system import PeerRequest, SystemPlan, TimedOutputs, peak_memory
 from seq2edge.bench.workload import NO_LIMIT, Sources
 from seq2edge.config.generation import GenerationOptions
+from seq2edge.errors import MissingExtraError
 from seq2edge.search.batch_decode import decode
 from seq2edge_export.peers.generate import translate
-from seq2edge_export.peers.interface import generate_arguments
+from seq2edge_export.peers.interface import folder_size, generate_arguments, load_source_model, transformer_of
 
-OWN = "our own model"  # how the plan of a model that transformers has not is told from others
+OWN = "our own model"  # ends the tool of a plan that does not use transformers
+
+
+def prepare(request: PeerRequest) -> list[SystemPlan]:
+    """Write a folder for transformers, or use the checkpoint itself if transformers lacks the architecture."""
+    from importlib.metadata import version
+
+    from seq2edge_export.peers.hugging_face import unsupported, write_folder
+
+    source_model = load_source_model(request)
+    path, tool = request.checkpoint, OWN
+    if not unsupported(transformer_of(source_model).architecture):
+        write_folder(source_model, request.folder)
+        path, tool = request.folder, f"transformers {_transformers_version()}"
+    return [
+        SystemPlan(
+            name="torch",
+            kind="torch",
+            module=__name__,
+            path=str(path),
+            precision="fp32",
+            size=folder_size(path),
+            tool=f"torch {version('torch')}, {tool}",
+        )
+    ]
 
 
 def open_peer(plan: SystemPlan) -> "GenerateSystem | OwnSystem":
@@ -22,7 +47,7 @@ def open_peer(plan: SystemPlan) -> "GenerateSystem | OwnSystem":
 
 
 class GenerateSystem:
-    """transformers as its users have it."""
+    """A model of transformers with its own search."""
 
     def __init__(self, folder: Path) -> None:
         from transformers import AutoModelForSeq2SeqLM
@@ -32,16 +57,15 @@ class GenerateSystem:
         logging.disable_progress_bar()
         self.model: Any = AutoModelForSeq2SeqLM.from_pretrained(str(folder)).eval()
 
-    def translate(self, sources: Sources, options: GenerationOptions) -> Answer:
+    def translate(self, sources: Sources, options: GenerationOptions) -> TimedOutputs:
         started = time.perf_counter()
         outputs = translate(self.model, sources, generate_arguments(options))
-        return Answer(outputs, time.perf_counter() - started)
+        return TimedOutputs(outputs, time.perf_counter() - started)
 
     def peak_memory(self) -> int | None:
         return peak_memory()
 
-    def close(self) -> None:
-        """Nothing to let go of."""
+    def close(self) -> None: ...
 
 
 class OwnSystem:
@@ -51,16 +75,23 @@ class OwnSystem:
         from seq2edge_export.loaders import load_checkpoint
         from seq2edge_export.torch_engine import TorchEngine
 
-        original = load_checkpoint(checkpoint).original()
-        self.engine = TorchEngine(original.graphs, pad=original.tokens.pad)
+        source_model = load_checkpoint(checkpoint).source_model()
+        self.engine = TorchEngine(source_model.graphs, pad=source_model.tokens.pad)
 
-    def translate(self, sources: Sources, options: GenerationOptions) -> Answer:
+    def translate(self, sources: Sources, options: GenerationOptions) -> TimedOutputs:
         started = time.perf_counter()
-        found = decode(self.engine, sources, options, batch_size=len(sources), batch_tokens=NO_LIMIT)
-        return Answer([best.tokens for best, *_ in found], time.perf_counter() - started)
+        ranked = decode(self.engine, sources, options, batch_size=len(sources), batch_tokens=NO_LIMIT)
+        return TimedOutputs([best.tokens for best, *_ in ranked], time.perf_counter() - started)
 
     def peak_memory(self) -> int | None:
         return peak_memory()
 
-    def close(self) -> None:
-        """Nothing to let go of."""
+    def close(self) -> None: ...
+
+
+def _transformers_version() -> str:
+    try:
+        import transformers
+    except ModuleNotFoundError:
+        raise MissingExtraError("transformers", "bench") from None
+    return str(transformers.__version__)

@@ -1,7 +1,7 @@
-"""Load time and peak memory of one system in a process of its own, where nothing else can hide them.
+"""Measure the load time and peak memory of one system in a fresh process.
 
-The parent starts ``python -m seq2edge.bench.child_process``, writes a request to it and reads the
-answer, both one JSON object.
+The parent starts ``python -m seq2edge.bench.child_process`` and exchanges one JSON object in each direction with it.
+The child imports only what the system itself needs, because its memory is what is measured.
 """
 
 import json
@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass
 from seq2edge.bench.system import SystemPlan, open_system
 from seq2edge.bench.workload import Sources
 from seq2edge.config.generation import GenerationOptions
-from seq2edge.config.schema import read_closed
+from seq2edge.config.schema import read_strict
 from seq2edge.errors import Seq2EdgeError
 
 MODULE = "seq2edge.bench.child_process"
@@ -21,7 +21,7 @@ MODULE = "seq2edge.bench.child_process"
 
 @dataclass(frozen=True, kw_only=True)
 class ChildRequest:
-    """What the child has to do: open the system and translate each batch once."""
+    """The system that the child opens, and the batches that it translates once each."""
 
     plan: SystemPlan
     options: GenerationOptions
@@ -30,18 +30,15 @@ class ChildRequest:
 
 @dataclass(frozen=True, kw_only=True)
 class ChildMeasurement:
-    """What a fresh process needs to load a system, imports included, and what it holds at most when it translates."""
-
-    load_seconds: float
+    load_seconds: float  # including imports
     peak_bytes: int | None
 
 
 class ChildError(Seq2EdgeError):
-    """The child could not do it."""
+    """The child process failed."""
 
 
 def measure_in_child(plan: SystemPlan, options: GenerationOptions, batches: list[Sources]) -> ChildMeasurement:
-    """Start the child and wait for its answer."""
     request = {"plan": asdict(plan), "options": asdict(options), "batches": batches}
     done = subprocess.run(
         [sys.executable, "-m", MODULE],
@@ -52,13 +49,13 @@ def measure_in_child(plan: SystemPlan, options: GenerationOptions, batches: list
         check=False,
     )
     if done.returncode:
-        last = (done.stderr.strip().splitlines() or ["it says nothing"])[-1]
-        raise ChildError(f"{plan.name} cannot be measured in a process of its own: {last}")
-    return read_closed(ChildMeasurement, json.loads(done.stdout.splitlines()[-1]), where="the child's answer")
+        last = (done.stderr.strip().splitlines() or ["no error message"])[-1]
+        raise ChildError(f"{plan.name} cannot be measured in its own process: {last}")
+    return read_strict(ChildMeasurement, json.loads(done.stdout.splitlines()[-1]), where="the child's answer")
 
 
-def answer(request: ChildRequest) -> ChildMeasurement:
-    """The child's part."""
+def measure(request: ChildRequest) -> ChildMeasurement:
+    """Open the system and translate; runs in the child."""
     started = time.perf_counter()
     system = open_system(request.plan)
     loaded = time.perf_counter() - started
@@ -71,10 +68,10 @@ def answer(request: ChildRequest) -> ChildMeasurement:
 
 def main() -> None:
     try:
-        found = answer(read_closed(ChildRequest, json.load(sys.stdin), where="the request"))
+        measurement = measure(read_strict(ChildRequest, json.load(sys.stdin), where="the request"))
     except Seq2EdgeError as error:
         sys.exit(str(error))
-    sys.stdout.write(f"\n{json.dumps(asdict(found))}\n")
+    sys.stdout.write(f"\n{json.dumps(asdict(measurement))}\n")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What changed between two runs beyond noise."""
+"""Find what changed between two benchmark runs by more than noise."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -6,23 +6,23 @@ from dataclasses import dataclass
 from seq2edge.bench.report import Measurement, Report, noise_of
 from seq2edge.errors import DataError
 
-MEMORY_NOISE = 0.05  # share of the bytes: what a process holds depends a little on luck
-LOAD_NOISE = 0.25  # of the seconds to load, which are measured once
-BLEU_NOISE = 0.005  # half of what is shown
+MEMORY_NOISE = 0.05  # fraction of the bytes: memory use varies slightly from run to run
+LOAD_NOISE = 0.25  # fraction of the seconds to load, which are measured once
+BLEU_NOISE = 0.005  # half of the last digit shown
 
 
 @dataclass(frozen=True, kw_only=True)
 class Change:
-    """One figure of one system in both runs."""
+    """One figure of one system before and after."""
 
     where: str
     what: str
     before: float
     after: float
-    noise: float  # share of the figure, or BLEU points
+    noise: float  # fraction of the figure, or BLEU points
 
     @property
-    def share(self) -> float:
+    def relative(self) -> float:
         return self.after / self.before - 1
 
     @property
@@ -34,16 +34,16 @@ class Change:
 
 
 def compare(before: Report, after: Report) -> list[Change]:
-    """Every figure that both runs have, of the same system on the same work under the same setting."""
+    """Compare every figure that both runs have of the same system, workload and setting."""
     known = {_key(one): one for one in before.measurements}
     pairs = [(known[_key(one)], one) for one in after.measurements if _key(one) in known]
     if not pairs:
-        raise DataError("the two runs have no system in common that did the same work under the same setting")
+        raise DataError("the two runs have no system in common with the same workload and setting")
     return [change for old, new in pairs for change in _changes(old, new)]
 
 
 def differing_machines(before: Report, after: Report) -> list[str]:
-    """What may be the cause of a change besides the code."""
+    """List differences between the machines that may explain a change."""
     old, new = before.machine, after.machine
     pairs = {"CPU": (old.cpu, new.cpu), "CPU flags": (old.flags, new.flags), "Python": (old.python, new.python)}
     names = sorted(old.versions.keys() | new.versions.keys())
@@ -53,10 +53,10 @@ def differing_machines(before: Report, after: Report) -> list[str]:
 
 def describe_changes(before: Report, after: Report) -> str:
     changes = compare(before, after)
-    found = [change for change in changes if change.beyond_noise]
+    notable = [change for change in changes if change.beyond_noise]
     lines = [f"differs in {difference}" for difference in differing_machines(before, after)]
-    lines += [_describe(change) for change in found]
-    lines.append(f"{len(found)} of {len(changes)} figures changed beyond noise")
+    lines += [_describe(change) for change in notable]
+    lines.append(f"{len(notable)} of {len(changes)} figures changed beyond noise")
     return "\n".join(lines)
 
 
@@ -86,7 +86,7 @@ def _describe(change: Change) -> str:
         return f"{change.where}: {change.what} {change.before:.2f} -> {change.after:.2f}"
     return (
         f"{change.where}: {change.what} {change.before:.4g} -> {change.after:.4g} "
-        f"({change.share:+.1%}, noise {change.noise:.1%})"
+        f"({change.relative:+.1%}, noise {change.noise:.1%})"
     )
 
 

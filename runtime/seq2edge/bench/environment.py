@@ -1,8 +1,9 @@
-"""On which machine and with which versions something was measured."""
+"""Describe the machine and the software versions of a measurement."""
 
 import os
 import platform
 import sys
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
@@ -12,7 +13,7 @@ from seq2edge import __version__
 from seq2edge.devices.cpu import allowed_cpus
 
 CPU_INFO, MEMORY_INFO = Path("/proc/cpuinfo"), Path("/proc/meminfo")
-# What decides which kernels of matrix products run; Linux's names.
+# CPU features that decide which matrix multiplication kernels run, by their names in Linux.
 FLAGS = (
     *("avx", "avx2", "fma", "f16c", "avx_vnni", "avx512f", "avx512bw", "avx512_vnni", "avx512_bf16", "avx512_fp16"),
     *("amx_tile", "amx_int8", "amx_bf16", "asimd", "asimddp", "asimdhp", "i8mm", "bf16", "sve"),
@@ -26,7 +27,7 @@ PACKAGES = (
 
 @dataclass(frozen=True, kw_only=True)
 class Environment:
-    """All that figures depend on besides the model; what is not known is empty or null."""
+    """What results depend on besides the model; unknown values are empty or null."""
 
     cpu: str
     flags: tuple[str, ...]
@@ -35,8 +36,8 @@ class Environment:
     memory_bytes: int | None
     system: str
     python: str
-    versions: dict[str, str]  # of seq2edge and of the packages that are installed
-    load_average: float | None  # of the last minute before
+    versions: dict[str, str]  # of seq2edge and the installed packages
+    load_average: float | None  # over the minute before the run
     time: str
 
 
@@ -57,12 +58,12 @@ def describe_environment(cpu_info: Path = CPU_INFO) -> Environment:
 
 
 def load_average() -> float | None:
-    """How many processes wanted to run during the last minute."""
+    """Return the average number of runnable processes over the last minute."""
     return round(os.getloadavg()[0], 2) if sys.platform != "win32" else None
 
 
 def _fields(path: Path) -> dict[str, str]:
-    """What ``/proc/cpuinfo`` says of the first CPU."""
+    """Read the fields of the first block of a file such as ``/proc/cpuinfo``."""
     if not path.exists():
         return {}
     first = path.read_text(encoding="utf-8", errors="replace").split("\n\n")[0]
@@ -71,8 +72,8 @@ def _fields(path: Path) -> dict[str, str]:
 
 
 def _flags(fields: dict[str, str]) -> tuple[str, ...]:
-    found = set((fields.get("flags") or fields.get("Features") or "").split())
-    return tuple(flag for flag in FLAGS if flag in found)
+    flags = set((fields.get("flags") or fields.get("Features") or "").split())
+    return tuple(flag for flag in FLAGS if flag in flags)
 
 
 def _memory() -> int | None:
@@ -81,10 +82,8 @@ def _memory() -> int | None:
 
 
 def _versions() -> dict[str, str]:
-    found = {}
+    versions = {}
     for package in PACKAGES:
-        try:
-            found[package] = version(package)
-        except PackageNotFoundError:
-            continue
-    return found
+        with suppress(PackageNotFoundError):
+            versions[package] = version(package)
+    return versions

@@ -1,7 +1,4 @@
-"""A report as plain text with aligned columns.
-
-Latency and throughput of a report as bars, one group a setting.
-"""
+"""Show a report as a table of plain text, or as a bar chart of latency and throughput."""
 
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -19,19 +16,22 @@ if TYPE_CHECKING:
 
 Column = tuple[str, Callable[[Measurement], str]]
 NONE = "-"
+DOTS_PER_INCH = 150
+WIDTH, BAR_HEIGHT, HEAD_HEIGHT = 11.0, 0.22, 1.3  # inches
+GROUP = 0.8  # fraction of a group's height that its bars take
 
 
 def describe(report: Report) -> str:
-    """The machine, the systems, and a table for each setting."""
+    """Return the machine, the systems, and a table for each setting."""
     parts = [_machine(report), aligned(_systems(report))]
     for setting in report.settings:
-        found = report.under(setting)
-        parts.append(f"{setting}: {_work(found[0])}\n{aligned(_rows(found))}")
+        measurements = report.under(setting)
+        parts.append(f"{setting}: {_workload(measurements[0])}\n{aligned(_rows(measurements))}")
     return "\n\n".join(parts)
 
 
 def aligned(rows: Sequence[Sequence[str]]) -> str:
-    """The first column to the left, all others to the right."""
+    """Align the first column to the left, all others to the right."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = []
     for first, *others in rows:
@@ -40,8 +40,8 @@ def aligned(rows: Sequence[Sequence[str]]) -> str:
     return "\n".join(lines)
 
 
-def ratio_text(beside: Comparison) -> str:
-    ratio = beside.ratio
+def ratio_text(comparison: Comparison) -> str:
+    ratio = comparison.ratio
     return f"{ratio.best:.2f}x ({ratio.lowest:.2f} to {ratio.highest:.2f})"
 
 
@@ -59,20 +59,20 @@ def _machine(report: Report) -> str:
 def _systems(report: Report) -> list[list[str]]:
     rows = [["system", "runs on", "MB", "load s", "peak MB"]]
     for name in dict.fromkeys(one.system for one in report.measurements):
-        found = [one for one in report.measurements if one.system == name]
-        load = _text(min, (one.load_seconds for one in found), "{:.2f}")
-        peak = _text(max, (_megabytes(one.peak_bytes) for one in found), "{:.0f}")
-        rows.append([name, found[0].tool, f"{found[0].size / 1e6:.1f}", load, peak])
+        group = [one for one in report.measurements if one.system == name]
+        load = _text(min, (one.load_seconds for one in group), "{:.2f}")
+        peak = _text(max, (_megabytes(one.peak_bytes) for one in group), "{:.0f}")
+        rows.append([name, group[0].tool, f"{group[0].size / 1e6:.1f}", load, peak])
     return rows
 
 
-def _rows(found: list[Measurement]) -> list[list[str]]:
-    columns = [column for column in _columns(found) if any(column[1](one) != NONE for one in found)]
-    return [[name for name, _ in columns], *([cell(one) for _, cell in columns] for one in found)]
+def _rows(group: list[Measurement]) -> list[list[str]]:
+    columns = [column for column in _columns(group) if any(column[1](one) != NONE for one in group)]
+    return [[name for name, _ in columns], *([cell(one) for _, cell in columns] for one in group)]
 
 
-def _columns(found: list[Measurement]) -> list[Column]:
-    """Times are milliseconds of a batch, but for the best, which is a sentence's share of the best round."""
+def _columns(group: list[Measurement]) -> list[Column]:
+    """Times are milliseconds per batch, except ms/sentence, which is the mean of the best round."""
     columns: list[Column] = [
         ("system", lambda one: one.system),
         ("ms/sentence", lambda one: f"{one.milliseconds:.2f}"),
@@ -84,24 +84,24 @@ def _columns(found: list[Measurement]) -> list[Column]:
         ("peak MB", lambda one: _text(max, [_megabytes(one.peak_bytes)], "{:.0f}")),
         ("BLEU", lambda one: _text(max, [one.bleu], "{:.2f}")),
     ]
-    for rival in dict.fromkeys(name for one in found for name in one.beside):
-        columns += _beside_columns(rival)
+    for baseline in dict.fromkeys(name for one in group for name in one.beside):
+        columns += _comparison_columns(baseline)
     return columns
 
 
-def _beside_columns(rival: str) -> list[Column]:
+def _comparison_columns(baseline: str) -> list[Column]:
     def ratio(one: Measurement) -> str:
-        return ratio_text(one.beside[rival]) if rival in one.beside else NONE
+        return ratio_text(one.beside[baseline]) if baseline in one.beside else NONE
 
     def equal(one: Measurement) -> str:
-        if one.kind != OURS or rival not in one.beside or one.beside[rival].equal is None:
+        if one.kind != OURS or baseline not in one.beside or one.beside[baseline].equal is None:
             return NONE
-        return f"{one.beside[rival].equal}/{one.sentences}"
+        return f"{one.beside[baseline].equal}/{one.sentences}"
 
-    return [(f"beside {rival}", ratio), ("equal", equal)]
+    return [(f"vs {baseline}", ratio), ("equal", equal)]
 
 
-def _work(one: Measurement) -> str:
+def _workload(one: Measurement) -> str:
     forced = "" if one.new_tokens is None else f", outputs of {one.new_tokens} tokens"
     per_sentence = one.source_tokens / one.sentences
     return f"{one.sentences} sentences of {per_sentence:.1f} tokens{forced}, {len(one.rounds)} rounds"
@@ -116,13 +116,8 @@ def _megabytes(size: int | None) -> float | None:
     return None if size is None else size / 1e6
 
 
-DOTS_PER_INCH = 150
-WIDTH, BAR_HEIGHT, HEAD_HEIGHT = 11.0, 0.22, 1.3  # inches
-GROUP = 0.8  # share of a group's height that its bars take
-
-
 def check_plot(path: Path) -> None:
-    """Say before anything is measured that it could not be drawn."""
+    """Raise an error before anything is measured if the chart cannot be drawn."""
     check_picture(path)
     try:
         import matplotlib  # noqa: F401
@@ -131,7 +126,7 @@ def check_plot(path: Path) -> None:
 
 
 def draw_report(report: Report, path: Path) -> None:
-    """Write the picture; its format follows from the suffix."""
+    """Draw the chart to a file whose suffix determines the format."""
     check_plot(path)
     import matplotlib
 
@@ -149,33 +144,33 @@ def _figure(report: Report) -> "Figure":
     left, right = figure.subplots(1, 2, sharey=True)
     _bars(left, report, "latency")
     _bars(right, report, "throughput")
-    left.set(xlabel="milliseconds of a batch: median, and up to the 95th percentile", title="Latency")
-    right.set(xlabel="target tokens a second, best round", title="Throughput")
+    left.set(xlabel="milliseconds per batch: median, and up to the 95th percentile", title="Latency")
+    right.set(xlabel="target tokens per second, best round", title="Throughput")
     left.set_yticks(range(len(report.settings)), [str(setting) for setting in report.settings])
     left.invert_yaxis()
     right.legend(fontsize=8, loc="upper right", bbox_to_anchor=(1, 1))
     return figure
 
 
-def _bars(axes: "Axes", report: Report, kind: str) -> None:
+def _bars(axes: "Axes", report: Report, quantity: str) -> None:
     names = list(dict.fromkeys(one.system for one in report.measurements))
     height = GROUP / len(names)
     for number, name in enumerate(names):
-        places, values, more = [], [], []
-        for place, setting in enumerate(report.settings):
+        positions, values, errors = [], [], []
+        for index, setting in enumerate(report.settings):
             for one in report.under(setting):
                 if one.system == name:
-                    places.append(place + (number + 0.5) * height - GROUP / 2)
-                    value, beyond = _value(one, kind)
+                    positions.append(index + (number + 0.5) * height - GROUP / 2)
+                    value, error = _value(one, quantity)
                     values.append(value)
-                    more.append(beyond)
-        whiskers: dict[str, Any] = {"xerr": [[0] * len(more), more], "ecolor": "0.4"} if any(more) else {}
-        axes.barh(places, values, height, label=name, **whiskers)
+                    errors.append(error)
+        whiskers: dict[str, Any] = {"xerr": [[0] * len(errors), errors], "ecolor": "0.4"} if any(errors) else {}
+        axes.barh(positions, values, height, label=name, **whiskers)
     axes.grid(axis="x", alpha=0.3)
     axes.set_axisbelow(True)
 
 
-def _value(one: Measurement, kind: str) -> tuple[float, float]:
-    if kind == "latency":
+def _value(one: Measurement, quantity: str) -> tuple[float, float]:
+    if quantity == "latency":
         return one.latency.p50, one.latency.p95 - one.latency.p50
     return one.tokens_per_second, 0.0

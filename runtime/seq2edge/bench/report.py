@@ -1,7 +1,4 @@
-"""What a run of the benchmark has found, in memory and as JSON.
-
-What many times say: percentiles, ratios with their spread, and how far they are from being steady.
-"""
+"""The results of a benchmark run, in memory and as JSON, and the statistics in them."""
 
 import json
 import os
@@ -13,10 +10,11 @@ import numpy as np
 
 from seq2edge.bench.environment import Environment
 from seq2edge.bundle.atomic_files import replaced_file
-from seq2edge.config.schema import ClosedError, read_closed
+from seq2edge.config.schema import SchemaError, read_strict
 from seq2edge.errors import DataError
 
-LEAST_NOISE = 0.02  # even a quiet machine repeats a time only so well
+FORMAT_VERSION = 1
+MIN_NOISE = 0.02  # even an idle machine repeats a time only so well
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,36 +29,16 @@ class Latency:
 
 @dataclass(frozen=True, kw_only=True)
 class Ratio:
-    """How many times as fast: by the best rounds of both, and the least and the most that any single round says."""
+    """A speed ratio: of the best rounds of both systems, and its range over all rounds."""
 
     best: float
     lowest: float
     highest: float
 
 
-def latency_of(seconds: Sequence[float]) -> Latency:
-    """Percentiles are interpolated between the two nearest times."""
-    p50, p95, p99 = (float(1e3 * np.percentile(seconds, share)) for share in (50, 95, 99))
-    return Latency(best=1e3 * min(seconds), p50=p50, p95=p95, p99=p99)
-
-
-def ratio_of(theirs: Sequence[float], ours: Sequence[float]) -> Ratio:
-    """Above 1, ours is faster; the rounds of both were measured in turns, so each pair saw the same machine."""
-    pairs = [one / other for one, other in zip(theirs, ours, strict=True)]
-    return Ratio(best=min(theirs) / min(ours), lowest=min(pairs), highest=max(pairs))
-
-
-def noise_of(rounds: Sequence[float]) -> float:
-    """How far the usual round is above the best one, as a share of it: other work on the machine only ever adds."""
-    return max(LEAST_NOISE, float(np.median(rounds)) / min(rounds) - 1)
-
-
-FORMAT_VERSION = 1
-
-
 @dataclass(frozen=True, kw_only=True)
 class Setting:
-    """Under which conditions systems are compared."""
+    """The conditions under which systems are compared."""
 
     device: str
     threads: int
@@ -75,16 +53,16 @@ class Setting:
 
 @dataclass(frozen=True, kw_only=True)
 class Comparison:
-    """A bundle beside another system: how many times as fast, and how many outputs are equal token for token."""
+    """A bundle compared with another system: its speed ratio, and how many outputs are equal token for token."""
 
     system: str
     ratio: Ratio
-    equal: int | None  # null: their tokens mean different things
+    equal: int | None  # null: their vocabularies differ
 
 
 @dataclass(frozen=True, kw_only=True)
 class Measurement:
-    """One system under one setting."""
+    """The results of one system under one setting."""
 
     system: str
     kind: str
@@ -104,17 +82,17 @@ class Measurement:
     load_seconds: float | None
     peak_bytes: int | None
     bleu: float | None
-    beside: dict[str, Comparison]  # by the column that it is shown in
+    beside: dict[str, Comparison]  # by column title
 
     @property
     def milliseconds(self) -> float:
-        """A sentence, in the best round."""
+        """Milliseconds per sentence in the best round."""
         return 1e3 * min(self.rounds) / self.sentences
 
 
 @dataclass(frozen=True, kw_only=True)
 class Report:
-    """A whole run."""
+    """The results of a run."""
 
     format_version: int
     machine: Environment
@@ -134,9 +112,9 @@ class Report:
 
 
 def check_writable(path: Path) -> None:
-    """Refuse a path that no report can be written to, before there is one."""
+    """Raise an error before anything is measured if the report cannot be written."""
     if path.is_dir() or not os.access(path.parent, os.W_OK | os.X_OK):
-        raise DataError(f"{path} cannot be written: it is a folder, or its folder is not there or not open to you")
+        raise DataError(f"{path} cannot be written: it is a folder, or its folder does not exist or is not writable")
 
 
 def write_report(report: Report, path: Path) -> None:
@@ -146,8 +124,25 @@ def write_report(report: Report, path: Path) -> None:
 
 def read_report(path: Path) -> Report:
     try:
-        return read_closed(Report, json.loads(path.read_text(encoding="utf-8")), where="report")
+        return read_strict(Report, json.loads(path.read_text(encoding="utf-8")), where="report")
     except OSError as error:
         raise DataError(f"{path} cannot be read: {error.strerror}") from None
-    except (ClosedError, ValueError, RecursionError) as error:
+    except (SchemaError, ValueError, RecursionError) as error:
         raise DataError(f"{path} is not a report of  seq2edge bench --json ({error})") from None
+
+
+def latency_of(seconds: Sequence[float]) -> Latency:
+    """Return the best time and percentiles, which are interpolated between the two nearest times."""
+    p50, p95, p99 = (float(1e3 * np.percentile(seconds, share)) for share in (50, 95, 99))
+    return Latency(best=1e3 * min(seconds), p50=p50, p95=p95, p99=p99)
+
+
+def ratio_of(theirs: Sequence[float], ours: Sequence[float]) -> Ratio:
+    """Return how many times as fast ours is; rounds were measured in turns, so pairs are comparable."""
+    pairs = [one / other for one, other in zip(theirs, ours, strict=True)]
+    return Ratio(best=min(theirs) / min(ours), lowest=min(pairs), highest=max(pairs))
+
+
+def noise_of(rounds: Sequence[float]) -> float:
+    """Return how far the median round is above the best one, as a fraction: other load only ever adds time."""
+    return max(MIN_NOISE, float(np.median(rounds)) / min(rounds) - 1)

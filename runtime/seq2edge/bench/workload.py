@@ -1,9 +1,4 @@
-"""What is to be translated: the same source tokens for every system.
-
-Sentences to measure on where none are given: everyday English.
-
-BLEU of outputs beside references.
-"""
+"""What every system translates: the same source tokens, with the same search options."""
 
 import hashlib
 import json
@@ -19,7 +14,9 @@ from seq2edge.search.batch_decode import group
 if TYPE_CHECKING:
     from seq2edge.text.tokenizer import Tokenizer
 
-SENTENCES = (
+Sources = list[list[int]]
+NO_LIMIT = 2**62  # tokens of a batch: only the number of sentences counts here
+SENTENCES = (  # measured by default
     "Good morning.",
     "I am very hungry.",
     "Where is the nearest train station?",
@@ -45,16 +42,11 @@ SENTENCES = (
     "My grandfather used to tell us long stories.",
     "You should not believe everything he says.",
 )
-LANGUAGE = "en"
-
-
-Sources = list[list[int]]
-NO_LIMIT = 2**62  # tokens of a batch: here its size alone counts
 
 
 @dataclass(frozen=True)
 class Workload:
-    """Sentences as source ids, and their references if there are any."""
+    """Source token ids of the sentences, and their reference translations if known."""
 
     sources: Sources
     references: list[str] | None = None
@@ -65,16 +57,16 @@ class Workload:
 
     @property
     def signature(self) -> str:
-        """The same for the same source tokens alone."""
+        """A hash of the source tokens."""
         return hashlib.sha256(json.dumps(self.sources).encode()).hexdigest()[:16]
 
     def batches(self, size: int) -> list[list[int]]:
-        """Places of the sentences of each batch; those of like length share one, the longest come first."""
+        """Return the sentence indices of each batch; similar lengths share a batch, the longest come first."""
         return group([len(source) for source in self.sources], batch_tokens=NO_LIMIT, batch_size=size)
 
 
-class GivenTokens(Protocol):
-    """What somebody gives to measure on, whatever the model; BLEU is measured if there are references."""
+class WorkloadSource(Protocol):
+    """Texts to measure on, which each model encodes with its own tokenizer; references add BLEU."""
 
     @property
     def references(self) -> list[str] | None: ...
@@ -83,48 +75,47 @@ class GivenTokens(Protocol):
 
 
 @dataclass(frozen=True)
-class GivenTexts:
-    """What was given to measure on; nothing given means the built-in sentences."""
+class BenchTexts:
+    """Sentences with or without references; by default the built-in sentences."""
 
     sources: list[str] | None = None
     references: list[str] | None = None
 
     def __post_init__(self) -> None:
         if self.references is not None and self.sources is None:
-            raise UsageError("references go with given sentences: give --input as well")
+            raise UsageError("references need the sentences they belong to: give --input as well")
         if self.sources is not None and self.references is not None and len(self.sources) != len(self.references):
             raise DataError(
-                f"there are {len(self.sources)} sentences and {len(self.references)} references, but must be as many"
+                f"there are {len(self.sources)} sentences, but {len(self.references)} references: give one for each"
             )
 
     def work(self, tokenizer: "Tokenizer", *, longest: int, largest_batch: int) -> Workload:
-        """The sentences as a model reads them, without those that say nothing; all have to fit the model."""
+        """Encode the sentences, leaving out blank ones; one that is longer than the model allows is an error."""
         if self.sources is None:
             count = max(len(SENTENCES), largest_batch)
             return Workload(tokenizer.encode(list(islice(cycle(SENTENCES), count))))
-        encoded = tokenizer.encode_or_nothing(self.sources)
-        kept = [place for place, source in enumerate(encoded) if source]
-        for place in kept:
-            if len(encoded[place]) > longest:
+        encoded = tokenizer.encode_visible(self.sources)
+        kept = [index for index, source in enumerate(encoded) if source]
+        for index in kept:
+            if len(encoded[index]) > longest:
                 raise DataError(
-                    f"sentence {place + 1} has {len(encoded[place])} tokens, but the model reads {longest}: take it out"
+                    f"sentence {index + 1} has {len(encoded[index])} tokens, but the model reads at most {longest}: "
+                    "remove it"
                 )
         if largest_batch > len(kept):
-            raise UsageError(
-                f"a batch of {largest_batch} was asked for, but there are {len(kept)} sentences: give more"
-            )
-        references = None if self.references is None else [self.references[place] for place in kept]
-        return Workload([encoded[place] for place in kept], references)
+            raise UsageError(f"the batch size is {largest_batch}, but there are only {len(kept)} sentences: add more")
+        references = None if self.references is None else [self.references[index] for index in kept]
+        return Workload([encoded[index] for index in kept], references)
 
 
 def search_options(
     defaults: GenerationOptions, *, num_beams: int, longest: int, new_tokens: int | None = None
 ) -> GenerationOptions:
-    """The search that every system does: a bundle's own, with so many beams and one answer.
+    """Return the search that every system runs: the bundle's own, with ``num_beams`` and one output per sentence.
 
-    ``new_tokens`` is the exact length of every output. A sentence is done when as many outputs as it has beams have
-    ended, the one rule that all systems have (but CTranslate2 without a length penalty, which stops sooner). A last
-    token that is forced when an output is cut is left out, as not every peer can do it.
+    ``new_tokens`` is the exact length of every output. A sentence is finished when as many hypotheses as it has beams
+    have ended, the rule that all systems share (except CTranslate2 without a length penalty, which stops sooner).
+    ``forced_eos_token_id`` is turned off because some peers lack it.
     """
     options = replace(
         defaults,
@@ -137,12 +128,12 @@ def search_options(
     if new_tokens is None:
         return options
     if new_tokens > longest:
-        raise UsageError(f"outputs of {new_tokens} tokens were asked for, but the model makes at most {longest}")
+        raise UsageError(f"--new-tokens is {new_tokens}, but the model generates at most {longest} tokens")
     return replace(options, max_length=1 + new_tokens, min_length=1 + new_tokens)
 
 
 def first_token_only(options: GenerationOptions) -> GenerationOptions:
-    """The same search, ended after its first step."""
+    """Return the same search, ended after its first step."""
     shortest = min(options.shortest(1), 2)
     return replace(options, max_new_tokens=None, max_length=2, min_new_tokens=None, min_length=shortest)
 
@@ -151,8 +142,8 @@ def token_count(outputs: Sequence[Sequence[int]]) -> int:
     return sum(map(len, outputs))
 
 
-def check_sacrebleu() -> None:
-    """Say before anything is measured that something is missing."""
+def require_sacrebleu() -> None:
+    """Raise an error before anything is measured if sacrebleu is missing."""
     try:
         import sacrebleu  # noqa: F401
     except ModuleNotFoundError:

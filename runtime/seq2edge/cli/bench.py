@@ -27,9 +27,9 @@ ENVIRONMENT = ".venv-optimum/bin/python"  # made by  make optimum
 @click.option("--memory/--no-memory", default=True, help="Measure loading and memory in processes of their own.")
 @click.option(
     "--against",
-    type=click.Choice(("torch", "ctranslate2", "optimum")),
+    metavar="PEER",
     multiple=True,
-    help="Measure this tool too, with the same weights, in the same run.",
+    help="Also measure this tool with the same weights: torch, ctranslate2 or optimum.",
 )
 @click.option("--checkpoint", type=FILE, help="What the bundle was made from; peers get their weights from it.")
 @click.option(
@@ -70,7 +70,7 @@ def command(
     from seq2edge.bench.render import check_plot, describe, draw_report
     from seq2edge.bench.report import check_writable, write_report
     from seq2edge.bench.run import BenchOptions, run
-    from seq2edge.bench.workload import GivenTexts
+    from seq2edge.bench.workload import BenchTexts
     from seq2edge.cli.progress import steps
     from seq2edge.devices.registry import DeviceConfig, parse_options
     from seq2edge.errors import UsageError
@@ -88,7 +88,7 @@ def command(
     device_configs = tuple(
         DeviceConfig(device=name, options=options, strict=strict_device) for name in dict.fromkeys(devices)
     )
-    texts = GivenTexts(_read(source, lines), _read(reference, lines))
+    texts = BenchTexts(_read(source, lines), _read(reference, lines))
     peers = Peers(names=tuple(dict.fromkeys(against)), checkpoint=checkpoint, optimum_python=optimum_python)
     with steps() as begin:
         report = run(

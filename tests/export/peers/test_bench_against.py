@@ -1,4 +1,4 @@
-"""``seq2edge bench --against``: the same tokens from every tool, and clear words where a tool is missing."""
+"""``seq2edge bench --against``: every tool returns the same tokens, and errors name what is missing."""
 
 import os
 import subprocess
@@ -13,14 +13,14 @@ from tiny_checkpoint import SENTENCES, TINY, write_checkpoint
 from seq2edge.bench.plan import Peers
 from seq2edge.bench.report import Report
 from seq2edge.bench.run import BenchOptions, run
-from seq2edge.bench.workload import GivenTexts, search_options
+from seq2edge.bench.system import PeerRequest, open_system
+from seq2edge.bench.workload import BenchTexts, search_options
 from seq2edge.errors import CheckpointError, DataError, UsageError
 from seq2edge.search.batch_decode import decode
 from seq2edge_export.checkpoint import load_checkpoint
 from seq2edge_export.export import export_bundle
-from seq2edge_export.peers import open_peer, optimum_model, torch_model
+from seq2edge_export.peers import optimum, torch
 from seq2edge_export.peers.ctranslate2 import search_arguments
-from seq2edge_export.peers.interface import PeerRequest
 from seq2edge_export.torch_engine import TorchEngine
 
 ROOT = Path(__file__).parents[3]
@@ -55,7 +55,7 @@ def against(
     memory: bool = False,
     optimum_python: Path = Path("no-such-python"),
 ) -> Report:
-    texts = GivenTexts(SENTENCES[:6])
+    texts = BenchTexts(SENTENCES[:6])
     peers = Peers(names=(name,), checkpoint=checkpoint, optimum_python=optimum_python)
     return run(
         BenchOptions(
@@ -64,7 +64,7 @@ def against(
     )
 
 
-def test_transformers_says_the_same_tokens(checkpoint: Path, bundle: Path) -> None:
+def test_transformers_returns_the_same_tokens(checkpoint: Path, bundle: Path) -> None:
     report = against("torch", checkpoint, bundle)
     ours, theirs = report.measurements[:2]
     assert (theirs.kind, theirs.precision) == ("torch", "fp32")
@@ -73,18 +73,18 @@ def test_transformers_says_the_same_tokens(checkpoint: Path, bundle: Path) -> No
         assert one.beside["torch"].equal == one.sentences == 6
 
 
-def test_a_model_that_transformers_has_not_runs_as_our_own(tmp_path: Path) -> None:
+def test_a_model_that_transformers_lacks_runs_in_our_own_pytorch_model(tmp_path: Path) -> None:
     checkpoint = write_checkpoint(tmp_path / "checkpoint", replace(TINY, norm_first=False))
-    original = load_checkpoint(checkpoint).original()
-    request = PeerRequest(original=original, checkpoint=checkpoint, precisions=("fp32",), folder=tmp_path)
-    [plan] = torch_model.prepare(request)
+    source_model = load_checkpoint(checkpoint).source_model()
+    request = PeerRequest(checkpoint=checkpoint, bundles=(), precisions=("fp32",), folder=tmp_path)
+    [plan] = torch.prepare(request)
     assert "our own model" in plan.tool
-    sources = original.tokenizer().encode(SENTENCES[:6])
-    options = search_options(original.generation, num_beams=3, longest=24)
-    found = decode(TorchEngine(original.graphs, pad=original.tokens.pad), sources, options)
-    assert open_peer(plan).translate(sources, options).outputs == [best.tokens for best, *_ in found]
+    sources = source_model.tokenizer().encode(SENTENCES[:6])
+    options = search_options(source_model.generation, num_beams=3, longest=24)
+    ranked = decode(TorchEngine(source_model.graphs, pad=source_model.tokens.pad), sources, options)
+    assert open_system(plan).translate(sources, options).outputs == [best.tokens for best, *_ in ranked]
     with pytest.raises(CheckpointError, match="neither Marian nor Pegasus: it has a final norm without"):
-        optimum_model.prepare(request)
+        optimum.prepare(request)
 
 
 def test_a_bundle_of_another_model_is_refused(tmp_path: Path, bundle: Path) -> None:
@@ -94,7 +94,7 @@ def test_a_bundle_of_another_model_is_refused(tmp_path: Path, bundle: Path) -> N
 
 
 def test_optimum_without_its_environment_says_how_to_make_it(checkpoint: Path, bundle: Path) -> None:
-    with pytest.raises(UsageError, match="no-such-python is not there: run  make optimum"):
+    with pytest.raises(UsageError, match="no-such-python does not exist: run  make optimum"):
         against("optimum", checkpoint, bundle)
 
 
@@ -121,7 +121,7 @@ def test_a_missing_package_is_named_with_its_extra(
 
 @pytest.mark.peers
 @pytest.mark.parametrize("shape", [TINY, replace(TINY, norm_first=False, final_norm=False, zero_start=True)])
-def test_ctranslate2_says_the_same_tokens(tmp_path: Path, shape: object) -> None:
+def test_ctranslate2_returns_the_same_tokens(tmp_path: Path, shape: object) -> None:
     checkpoint = write_checkpoint(tmp_path / "checkpoint", shape)  # type: ignore[arg-type]
     made = export_bundle(checkpoint, tmp_path / "bundle", compare=False).folder
     report = against("ctranslate2", checkpoint, made, memory=True)
@@ -130,14 +130,14 @@ def test_ctranslate2_says_the_same_tokens(tmp_path: Path, shape: object) -> None
     assert report.measurements[1].peak_bytes
 
 
-def test_options_that_ctranslate2_has_not_are_refused(checkpoint: Path) -> None:
+def test_options_that_ctranslate2_lacks_are_refused(checkpoint: Path) -> None:
     options = replace(load_checkpoint(checkpoint).generation, forced_bos_token_id=5)
     with pytest.raises(UsageError, match="CTranslate2 has no forced_bos_token_id"):
         search_arguments(options)
 
 
 @pytest.mark.peers
-def test_optimum_says_the_same_tokens(checkpoint: Path, bundle: Path) -> None:
+def test_optimum_returns_the_same_tokens(checkpoint: Path, bundle: Path) -> None:
     python = Path(os.environ.get("SEQ2EDGE_OPTIMUM_PYTHON", ROOT / ".venv-optimum/bin/python"))
     if not python.is_file():
         pytest.skip("its environment is not there: make optimum")

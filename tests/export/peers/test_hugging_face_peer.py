@@ -1,4 +1,4 @@
-"""A checkpoint written as a Hugging Face folder computes and says the same in transformers."""
+"""A checkpoint written as a Hugging Face folder has the same logits and outputs in transformers."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -13,19 +13,19 @@ from seq2edge.config.architecture import Architecture
 from seq2edge.search.batch_decode import decode
 from seq2edge_export.checkpoint import Checkpoint, load_checkpoint
 from seq2edge_export.peers.generate import translate
-from seq2edge_export.peers.hugging_face import inexpressible, write_folder
+from seq2edge_export.peers.hugging_face import unsupported, write_folder
 from seq2edge_export.peers.interface import generate_arguments
 from seq2edge_export.torch_engine import TorchEngine
 
-# Of logits up to some ten: the same sums in float32 in another order.
+# For logits up to about ten: float32 sums in another order.
 LOGITS = 2e-4
-BEHIND = replace(TINY, norm_first=False, final_norm=False)
+POST_NORM = replace(TINY, norm_first=False, final_norm=False)
 SHAPES = {
-    "Pegasus, waves interleaved": TINY,
+    "Pegasus, interleaved sinusoids": TINY,
     "Pegasus, a bias and SiLU": replace(TINY, output_bias=True, activation="silu", embedding_scale=1.0),
-    "Marian, sines before cosines": replace(BEHIND, positions="sinusoidal_halves"),
-    "Marian, waves interleaved": replace(BEHIND, activation="gelu"),
-    "Marian, starting from nothing": replace(BEHIND, zero_start=True, output_bias=True),
+    "Marian, sines before cosines": replace(POST_NORM, positions="sinusoidal_halves"),
+    "Marian, interleaved sinusoids": replace(POST_NORM, activation="gelu"),
+    "Marian, starting from a zero vector": replace(POST_NORM, zero_start=True, output_bias=True),
 }
 
 
@@ -37,13 +37,13 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> Checkpoint:
 @pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
 def test_the_folder_is_the_same_model(tiny: Checkpoint, tmp_path: Path, shape: Architecture) -> None:
     config = replace(tiny.config, architecture=shape)
-    original = replace(tiny, config=config, model=random_model(shape, 7)).original()
-    write_folder(original, tmp_path)
+    source_model = replace(tiny, config=config, model=random_model(shape, 7)).source_model()
+    write_folder(source_model, tmp_path)
     theirs = AutoModelForSeq2SeqLM.from_pretrained(str(tmp_path)).eval()
-    sources = original.tokenizer().encode(["the old man sees a red house.", "nobody sells some bread."])
+    sources = source_model.tokenizer().encode(["the old man sees a red house.", "nobody sells some bread."])
     for num_beams in (1, 3):
-        options = search_options(original.generation, num_beams=num_beams, longest=24)
-        found = decode(TorchEngine(original.graphs, pad=original.tokens.pad), sources, options)
+        options = search_options(source_model.generation, num_beams=num_beams, longest=24)
+        found = decode(TorchEngine(source_model.graphs, pad=source_model.tokens.pad), sources, options)
         assert translate(theirs, sources, generate_arguments(options)) == [best.tokens for best, *_ in found]
     source, target = torch.tensor(sources[:1]), torch.tensor([[2, 40, 50]])
     start = target.clone()
@@ -54,7 +54,7 @@ def test_the_folder_is_the_same_model(tiny: Checkpoint, tmp_path: Path, shape: A
     torch.testing.assert_close(logits, ours, rtol=0, atol=LOGITS)
 
 
-def test_everything_that_cannot_be_expressed_is_named() -> None:
+def test_every_unsupported_feature_is_named() -> None:
     shape = replace(TINY, final_norm=False, gated=True, embedding_norm=True, joint_vocabulary=False)
-    assert len(inexpressible(shape)) == 4
-    assert inexpressible(TINY) == []
+    assert len(unsupported(shape)) == 4
+    assert unsupported(TINY) == []

@@ -50,12 +50,12 @@ def test_the_json_file_has_every_figure(done: Any) -> None:
         assert one.latency.best <= one.latency.p50 <= one.latency.p95 <= one.latency.p99
 
 
-def test_the_second_bundle_stands_beside_the_first(done: Any) -> None:
+def test_the_second_bundle_is_compared_with_the_first(done: Any) -> None:
     first, second = read_report(done[1]).measurements[:2]
     assert first.beside == {}
-    [beside] = second.beside.values()
-    assert (beside.system, beside.equal) == (first.system, 2)
-    assert beside.ratio.lowest <= beside.ratio.highest
+    [comparison] = second.beside.values()
+    assert (comparison.system, comparison.equal) == (first.system, 2)
+    assert comparison.ratio.lowest <= comparison.ratio.highest
 
 
 def test_a_file_compared_with_itself_has_not_changed(done: Any) -> None:
@@ -80,14 +80,14 @@ def test_forced_lengths_references_and_a_picture(texts: Path, tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--against", "fasttext"], "'fasttext' is not one of"),
-        (["--against", "torch"], "torch needs the weights that the bundle was made from: name them with --checkpoint"),
+        (["--against", "fasttext"], "there is no peer 'fasttext'; known peers: ctranslate2, optimum, torch"),
+        (["--against", "torch"], "torch needs the checkpoint that the bundle was made from: name it with --checkpoint"),
         (["-m", "nowhere"], "nowhere is not a bundle"),
         (["-i", "nowhere.txt"], "nowhere.txt cannot be read"),
         (["-r", "nowhere.txt"], "nowhere.txt cannot be read"),
         (["--json", "nowhere/x.json"], "nowhere/x.json cannot be written"),
         (["--plot", "x.jpeg"], "no suffix of a picture"),
-        (["--new-tokens", "1000"], "outputs of 1000 tokens were asked for, but the model makes at most 256"),
+        (["--new-tokens", "1000"], "--new-tokens is 1000, but the model generates at most 256 tokens"),
         (["--device", "tpu"], "there is no device 'tpu'"),
         (["--device", "cuda", "--against", "torch", "--checkpoint", "x"], "peers are measured on the CPU"),
         (["--compare", "a.json", "b.json"], "a.json cannot be read"),

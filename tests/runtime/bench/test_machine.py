@@ -1,4 +1,4 @@
-"""The machine's fingerprint, and the memory of a process."""
+"""The description of the machine, and the memory of a process."""
 
 from pathlib import Path
 
@@ -27,7 +27,7 @@ def test_versions_and_cores_are_this_machines() -> None:
     assert 1 <= found.allowed_cores <= found.cores
 
 
-def test_a_machine_without_such_files_has_a_fingerprint_too(tmp_path: Path) -> None:
+def test_a_machine_without_such_files_is_described_too(tmp_path: Path) -> None:
     assert describe_environment(tmp_path / "none").flags == ()
 
 

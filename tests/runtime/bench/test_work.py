@@ -1,10 +1,10 @@
-"""The sentences and the search that every system gets."""
+"""Workloads and search options are the same for every system."""
 
 import pytest
 
 from seq2edge.bench.run import alternate
-from seq2edge.bench.system import Answer
-from seq2edge.bench.workload import GivenTexts, Workload, first_token_only, search_options
+from seq2edge.bench.system import TimedOutputs
+from seq2edge.bench.workload import BenchTexts, Workload, first_token_only, search_options
 from seq2edge.bundle.bundle import EMBEDDED, load_bundle
 from seq2edge.config.generation import GenerationOptions
 from seq2edge.errors import DataError, UsageError
@@ -22,31 +22,31 @@ def tokenizer() -> Tokenizer:
 
 
 def test_built_in_sentences_are_repeated_to_fill_a_batch(tokenizer: Tokenizer) -> None:
-    assert len(GivenTexts().work(tokenizer, longest=256, largest_batch=64).sources) == 64
-    assert len(GivenTexts().work(tokenizer, longest=256, largest_batch=1).sources) == 24
+    assert len(BenchTexts().work(tokenizer, longest=256, largest_batch=64).sources) == 64
+    assert len(BenchTexts().work(tokenizer, longest=256, largest_batch=1).sources) == 24
 
 
-def test_lines_that_say_nothing_are_left_out_with_their_references(tokenizer: Tokenizer) -> None:
-    work = GivenTexts(["Good morning.", " ", "Hello."], ["a", "b", "c"]).work(tokenizer, longest=256, largest_batch=2)
+def test_blank_lines_are_left_out_with_their_references(tokenizer: Tokenizer) -> None:
+    work = BenchTexts(["Good morning.", " ", "Hello."], ["a", "b", "c"]).work(tokenizer, longest=256, largest_batch=2)
     assert len(work.sources) == 2
     assert work.references == ["a", "c"]
 
 
-def test_a_line_that_does_not_fit_is_named(tokenizer: Tokenizer) -> None:
-    with pytest.raises(DataError, match=r"sentence 2 has \d+ tokens, but the model reads 4"):
-        GivenTexts(["No!", "Where is the nearest train station?"]).work(tokenizer, longest=4, largest_batch=1)
+def test_a_line_that_is_too_long_is_named(tokenizer: Tokenizer) -> None:
+    with pytest.raises(DataError, match=r"sentence 2 has \d+ tokens, but the model reads at most 4"):
+        BenchTexts(["No!", "Where is the nearest train station?"]).work(tokenizer, longest=4, largest_batch=1)
 
 
 def test_a_batch_larger_than_the_sentences_is_refused(tokenizer: Tokenizer) -> None:
-    with pytest.raises(UsageError, match="a batch of 3 was asked for, but there are 2 sentences"):
-        GivenTexts(["No!", "Yes!"]).work(tokenizer, longest=256, largest_batch=3)
+    with pytest.raises(UsageError, match="the batch size is 3, but there are only 2 sentences"):
+        BenchTexts(["No!", "Yes!"]).work(tokenizer, longest=256, largest_batch=3)
 
 
-def test_references_must_be_as_many_and_go_with_sentences() -> None:
-    with pytest.raises(DataError, match="2 sentences and 1 references"):
-        GivenTexts(["a", "b"], ["c"])
+def test_references_must_match_the_sentences() -> None:
+    with pytest.raises(DataError, match="2 sentences, but 1 references"):
+        BenchTexts(["a", "b"], ["c"])
     with pytest.raises(UsageError, match="give --input"):
-        GivenTexts(None, ["c"])
+        BenchTexts(None, ["c"])
 
 
 def test_batches_hold_every_sentence_once_longest_first() -> None:
@@ -60,7 +60,7 @@ def test_the_search_is_the_bundles_own_with_other_beams() -> None:
     assert found.early_stopping is True  # as CTranslate2 does, which has no other rule
 
 
-def test_forced_lengths_are_exact_and_must_fit() -> None:
+def test_forced_lengths_are_exact_and_limited_by_the_model() -> None:
     found = search_options(OPTIONS, num_beams=1, longest=64, new_tokens=30)
     assert (found.longest(1), found.shortest(1)) == (31, 31)
     with pytest.raises(UsageError, match="at most 64"):
@@ -73,15 +73,15 @@ def test_the_first_token_is_a_search_of_one_step() -> None:
 
 
 class Echo:
-    """A system that says what it was given and notes its turns."""
+    """A system that returns its input and records its turns."""
 
     def __init__(self, name: str, turns: list[str]) -> None:
         self.name, self.turns = name, turns
 
-    def translate(self, sources: list[list[int]], options: GenerationOptions) -> Answer:
+    def translate(self, sources: list[list[int]], options: GenerationOptions) -> TimedOutputs:
         if options.longest(1) > 2:
             self.turns.append(self.name)
-        return Answer(sources, 0.5)
+        return TimedOutputs(sources, 0.5)
 
     def peak_memory(self) -> int | None:
         return None
@@ -90,7 +90,7 @@ class Echo:
         pass
 
 
-def test_systems_have_their_turns_one_after_the_other() -> None:
+def test_systems_take_turns() -> None:
     turns: list[str] = []
     systems, work = {name: Echo(name, turns) for name in "AB"}, Workload([[5], [6, 7]])
     found = alternate(systems, dict.fromkeys("AB", work), dict.fromkeys("AB", OPTIONS), batch_size=2, rounds=3)
