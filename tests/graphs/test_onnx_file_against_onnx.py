@@ -1,4 +1,4 @@
-"""The runtime's own reader of ONNX files finds what the onnx package finds."""
+"""The runtime's own reader of ONNX files agrees with the onnx package."""
 
 from collections import Counter
 from pathlib import Path
@@ -12,13 +12,13 @@ from seq2edge.bundle import tensor_names
 from seq2edge.bundle.bundle import EMBEDDED
 from seq2edge.bundle.onnx_file import TYPES, read_onnx
 
-RENAMED = {"float": "float32", "double": "float64"}  # what onnx calls the types of numpy
+NUMPY_NAMES = {"float": "float32", "double": "float64"}  # by the name in onnx
 
 
 def test_every_type_has_its_name_and_size() -> None:
-    numbers = {code: name.lower() for name, code in TensorProto.DataType.items() if name != "UNDEFINED"}
-    assert {code: name for code, (name, _) in TYPES.items() if code in numbers} == {
-        code: RENAMED.get(name, name) for code, name in numbers.items()
+    names = {code: name.lower() for name, code in TensorProto.DataType.items() if name != "UNDEFINED"}
+    assert {code: name for code, (name, _) in TYPES.items() if code in names} == {
+        code: NUMPY_NAMES.get(name, name) for code, name in names.items()
     }
 
 
@@ -27,32 +27,32 @@ def test_a_tensor_of_every_type_has_the_bytes_that_onnx_writes(code: int, tmp_pa
     if code not in TensorProto.DataType.values():
         pytest.skip("this onnx has no such type")
     zeros = np.zeros((3, 5), helper.tensor_dtype_to_np_dtype(code))
-    made = numpy_helper.from_array(zeros, "zeros")
-    graph = helper.make_graph([], "empty", [], [], initializer=[made])
+    tensor = numpy_helper.from_array(zeros, "zeros")
+    graph = helper.make_graph([], "empty", [], [], initializer=[tensor])
     onnx.save(helper.make_model(graph), tmp_path / "a.onnx")
-    [found] = read_onnx(tmp_path / "a.onnx").tensors
-    assert (found.name, found.dims, found.bytes) == ("zeros", (3, 5), len(made.raw_data))
+    [read] = read_onnx(tmp_path / "a.onnx").tensors
+    assert (read.name, read.dims, read.bytes) == ("zeros", (3, 5), len(tensor.raw_data))
 
 
 @pytest.mark.parametrize("name", [tensor_names.ENCODER, tensor_names.DECODER])
-def test_a_graph_of_ours_is_read_alike(name: str) -> None:
-    ours, theirs = read_onnx(EMBEDDED / name), onnx.load(EMBEDDED / name, load_external_data=False)
-    graph = theirs.graph
-    assert ours.ir_version == theirs.ir_version
-    assert ours.producer == f"{theirs.producer_name} {theirs.producer_version}"
-    assert ours.graph == graph.name
-    assert ours.operators == Counter(".".join(filter(None, (node.domain, node.op_type))) for node in graph.node)
-    for found, wanted in ((ours.inputs, graph.input), (ours.outputs, graph.output)):
-        assert [(value.name, value.shape) for value in found] == [
+def test_an_exported_graph_is_read_like_onnx_reads_it(name: str) -> None:
+    file, model = read_onnx(EMBEDDED / name), onnx.load(EMBEDDED / name, load_external_data=False)
+    graph = model.graph
+    assert file.ir_version == model.ir_version
+    assert file.producer == f"{model.producer_name} {model.producer_version}"
+    assert file.graph == graph.name
+    assert file.operators == Counter(".".join(filter(None, (node.domain, node.op_type))) for node in graph.node)
+    for read, expected in ((file.inputs, graph.input), (file.outputs, graph.output)):
+        assert [(value.name, value.shape) for value in read] == [
             (value.name, tuple(axis.dim_param or axis.dim_value for axis in value.type.tensor_type.shape.dim))
-            for value in wanted
+            for value in expected
         ]
-    assert [(tensor.name, tensor.dims, tensor.location) for tensor in ours.tensors] == [
+    assert [(tensor.name, tensor.dims, tensor.location) for tensor in file.tensors] == [
         (tensor.name, tuple(tensor.dims), dict(_pairs(tensor)).get("location", "")) for tensor in graph.initializer
     ]
 
 
-def test_branches_and_constants_inside_them_are_read_alike(tmp_path: Path) -> None:
+def test_branches_and_their_constants_are_read_like_onnx_reads_them(tmp_path: Path) -> None:
     value = numpy_helper.from_array(np.ones((4, 2), np.float32), "value")
     result = helper.make_tensor_value_info("y", TensorProto.FLOAT, [4, 2])
     branch = helper.make_graph([helper.make_node("Constant", [], ["y"], value=value)], "branch", [], [result])
@@ -61,10 +61,10 @@ def test_branches_and_constants_inside_them_are_read_alike(tmp_path: Path) -> No
     model = helper.make_model(helper.make_graph([choice], "choice", [condition], [result]))
     onnx.checker.check_model(model)
     onnx.save(model, tmp_path / "a.onnx")
-    found = read_onnx(tmp_path / "a.onnx")
-    assert found.operators == {"Constant": 2, "If": 1}
-    assert [tensor.bytes for tensor in found.tensors] == [32, 32]
-    assert found.inputs[0].shape == ()
+    file = read_onnx(tmp_path / "a.onnx")
+    assert file.operators == {"Constant": 2, "If": 1}
+    assert [tensor.bytes for tensor in file.tensors] == [32, 32]
+    assert file.inputs[0].shape == ()
 
 
 def _pairs(tensor: TensorProto) -> list[tuple[str, str]]:

@@ -1,4 +1,4 @@
-"""onnxruntime does not fuse what is slower fused, under the names that its optimizers have."""
+"""Fusions of onnxruntime that make graphs slower are disabled under the current names of its optimizers."""
 
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ WIDTH = 64
 
 @pytest.fixture
 def graph(tmp_path: Path) -> Path:
-    """A residual and its norm."""
+    """A residual connection and its norm."""
     tape = ir.tape.Tape()
     states, update = (given(name, ["b", "t", WIDTH]) for name in ("states", "update"))
     weight, bias = (constant(tape, name, np.ones(WIDTH, np.float32)) for name in ("weight", "bias"))
@@ -25,20 +25,20 @@ def graph(tmp_path: Path) -> Path:
     return tmp_path / "graph.onnx"
 
 
-def test_a_residual_and_its_norm_stay_two_operators(graph: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    optimized, own_options = graph.with_name("optimized.onnx"), session._options
+def test_a_residual_and_its_norm_are_not_fused(graph: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    optimized, default_options = graph.with_name("optimized.onnx"), session._options
 
-    def keeping(threads: int) -> Any:
-        options = own_options(threads)
+    def saving_options(threads: int) -> Any:
+        options = default_options(threads)
         options.optimized_model_filepath = str(optimized)
         return options
 
-    monkeypatch.setattr(session, "_options", keeping)
+    monkeypatch.setattr(session, "_options", saving_options)
     session.open_session(graph, threads=1)
     assert [node.op_type for node in ir.load(optimized).graph] == ["Add", "LayerNormalization"]
 
 
-def test_left_alone_onnxruntime_would_make_one_of_them(graph: Path) -> None:
+def test_onnxruntime_fuses_them_by_default(graph: Path) -> None:
     options = onnxruntime.SessionOptions()
     options.optimized_model_filepath = str(graph.with_name("optimized.onnx"))
     onnxruntime.InferenceSession(graph, options, ["CPUExecutionProvider"])

@@ -1,4 +1,4 @@
-"""The options of a precision, which ``export`` and ``quantize`` share."""
+"""Options for the precision of a bundle, shared by ``export`` and ``quantize``."""
 
 from collections.abc import Callable, Sequence
 from functools import wraps
@@ -13,20 +13,29 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 FILE = click.Path(path_type=Path)
+PRECISION = (
+    "Precision of the weights; int8-blocks is the fastest for one sentence at a time without beams, int8 otherwise; "
+    "fp16-compute also computes in float16, for GPUs; "
+    "auto finds the fewest bits within --max-bleu-loss."
+)
+KEEP = "Weights to keep in the next higher precision, such as 'decoder.0.*'; can be repeated."
+MAX_BLEU_LOSS = "With --precision auto: the largest loss of BLEU on --input."
 
 
 def precision_options(default: str, *, choices: Sequence[str]) -> Callable[[F], F]:
-    """Give a command its options of a precision, and hand them to it as ``wish``."""
+    """Add the options of a precision to a command, which gets them as the parameter ``quantization``."""
 
     def decorate(command: F) -> F:
         @click.option("--precision", type=click.Choice(choices), default=default, show_default=True, help=PRECISION)
         @click.option("--keep-precision", "keep", multiple=True, metavar="PATTERN", help=KEEP)
-        @click.option("--max-bleu-loss", type=float, help="With --precision auto: what may be lost on --input.")
-        @click.option("--input", "source", type=FILE, help="Sentences to measure on, one a line; else a built-in set.")
+        @click.option("--max-bleu-loss", type=float, help=MAX_BLEU_LOSS)
+        @click.option(
+            "--input", "source", type=FILE, help="Sentences to compare on, one per line.  [default: built-in]"
+        )
         @click.option("--reference", type=FILE, help="Their translations, for BLEU and chrF.")
-        @click.option("--calibrate", type=FILE, help="Sentences to fit the rounding to 4 bits to, one a line.")
+        @click.option("--calibrate", type=FILE, help="Sentences to calibrate 4-bit weights with, one per line.")
         @wraps(command)
-        def wished(
+        def with_quantization(
             precision: Any,
             keep: tuple[str, ...],
             max_bleu_loss: float | None,
@@ -39,7 +48,7 @@ def precision_options(default: str, *, choices: Sequence[str]) -> Callable[[F], 
             from seq2edge_graphs.quantize.config import QuantizationConfig
 
             texts, references = read_texts(source, reference)
-            wish = QuantizationConfig(
+            quantization = QuantizationConfig(
                 precision=precision,
                 keep=keep,
                 max_bleu_loss=max_bleu_loss,
@@ -47,34 +56,27 @@ def precision_options(default: str, *, choices: Sequence[str]) -> Callable[[F], 
                 references=references,
                 calibration=read_texts(calibrate, None)[0] or (),
             )
-            return command(wish=wish, **others)
+            return command(quantization=quantization, **others)
 
-        return wished  # type: ignore[return-value]
+        return with_quantization  # type: ignore[return-value]
 
     return decorate
 
 
-PRECISION = (
-    "Bits of the weights; int8-blocks is the fastest for one sentence at a time without beams, int8 for all else; "
-    "fp16-compute computes in half precision too, for GPUs; "
-    "auto finds the fewest within --max-bleu-loss."
-)
-KEEP = "Weights to keep in the next higher precision, such as 'decoder.0.*'; may be given again."
-
-
 def explain(choice: "PrecisionChoice") -> str:
-    """What was chosen for each group of weights, and what rounding it alone to the fewest bits costs."""
+    """Return a table of the precision of each group of weights, and of the divergence that it was chosen by."""
     from seq2edge_graphs.quantize.auto_precision import LADDER
 
     width = max(len(group.name) for group in choice.groups)
-    lines = [f"{'weights':<{width}}  kept in  {'numbers':>12}  divergence if alone in {LADDER[0][0]}"]
+    lines = [f"{'weights':<{width}}  kept in  {'elements':>12}  divergence with these alone in {LADDER[0][0]}"]
     for group in choice.groups:
-        lines.append(f"{group.name:<{width}}  {choice.precision(group):<7}  {group.numbers:>12,}  {group.damage:.1e}")
-    return "\n".join([*lines, f"BLEU {choice.bleu:.2f} instead of {choice.bleu_original:.2f}"])
+        precision = choice.precision(group)
+        lines.append(f"{group.name:<{width}}  {precision:<7}  {group.elements:>12,}  {group.divergence:.1e}")
+    return "\n".join([*lines, f"BLEU {choice.bleu:.2f} instead of {choice.bleu_fp32:.2f}"])
 
 
 def quality_text(parity: "Parity | None") -> str:
-    """What the translations lost, where there were references."""
+    """Return the loss of BLEU and chrF, if there were references."""
     if parity is None or parity.quality is None:
         return ""
     quality = parity.quality

@@ -1,7 +1,4 @@
-"""The sentences to compare on: given ones, or a built-in set.
-
-The sentences to compare on, and their references.
-"""
+"""Load the sentences to compare models on, and their references."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,8 +7,8 @@ from seq2edge.errors import DataError, UsageError
 from seq2edge.files.lines import read_lines
 from seq2edge.text.tokenizer import Tokenizer
 
-BUILT_IN_TOKENS = 48  # of an output of the built-in sentences, which are in many languages
-# Short and long, several scripts, and what breaks tokenizers.
+BUILT_IN_TOKENS = 48  # per output of the built-in sentences: models may not know their language and never end
+# Short and long, in several scripts, with edge cases of tokenizers.
 SENTENCES = (
     "Good morning.",
     "Where is the nearest train station?",
@@ -36,25 +33,27 @@ SENTENCES = (
 )
 
 
-def encode_sentences(texts: Sequence[str] | None, tokenizer: Tokenizer, *, longest: int) -> tuple[list[list[int]], int]:
-    """The ids of the sentences, and how many tokens an output may have.
+def encode_sentences(
+    texts: Sequence[str] | None, tokenizer: Tokenizer, *, max_tokens: int
+) -> tuple[list[list[int]], int]:
+    """Return the token ids of the sentences, or of a built-in set, and the maximum number of new tokens.
 
-    A model with few positions is compared on those of the built-in sentences that it can read.
+    Built-in sentences that are too long for the model are left out.
     """
     if texts is None:
-        sources = [source for source in tokenizer.encode(SENTENCES) if len(source) <= longest]
+        sources = [source for source in tokenizer.encode(SENTENCES) if len(source) <= max_tokens]
     else:
         sources = tokenizer.encode(texts)
     for number, source in enumerate(sources, start=1):
-        if len(source) > longest:
-            raise DataError(f"sentence {number} has {len(source)} tokens, but the model reads at most {longest}")
+        if len(source) > max_tokens:
+            raise DataError(f"sentence {number} has {len(source)} tokens, but the model reads at most {max_tokens}")
     if not sources:
         raise DataError("there is no sentence to compare on; give some with --input")
-    return sources, BUILT_IN_TOKENS if texts is None else longest
+    return sources, BUILT_IN_TOKENS if texts is None else max_tokens
 
 
 def read_texts(source: Path | None, reference: Path | None) -> tuple[list[str] | None, list[str] | None]:
-    """Lines of both files; lines that are empty on the source side are left out."""
+    """Read the lines of both files, except those that are empty on the source side."""
     if source is None:
         if reference is not None:
             raise UsageError("--reference needs --input: the built-in sentences have no references")
@@ -63,7 +62,7 @@ def read_texts(source: Path | None, reference: Path | None) -> tuple[list[str] |
     references = list(read_lines(reference)) if reference is not None else None
     if references is not None and len(references) != len(texts):
         raise DataError(f"{source} has {len(texts)} lines, but {reference} has {len(references)}")
-    kept = [place for place, text in enumerate(texts) if text.strip()]
+    kept = [index for index, text in enumerate(texts) if text.strip()]
     if not kept:
-        raise DataError(f"{source} holds no sentence")
-    return [texts[place] for place in kept], [references[place] for place in kept] if references is not None else None
+        raise DataError(f"{source} contains no sentence")
+    return [texts[index] for index in kept], [references[index] for index in kept] if references is not None else None

@@ -1,4 +1,4 @@
-"""Small changes to a graph: a constant more, a node in another's place."""
+"""Edit a graph: add constants, insert nodes, and replace nodes or constants by the nodes of a tape."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -11,7 +11,7 @@ MICROSOFT = "com.microsoft"  # operators that only onnxruntime has
 
 
 def constant(graph: ir.Graph, name: str, content: NDArray[Any] | np.generic) -> ir.Value:
-    """A constant of the graph; the same name gives the same one, so that scalars are there once."""
+    """Return the constant with this name, after adding it if the graph does not have it yet."""
     if name in graph.initializers:
         return graph.initializers[name]
     value = ir.Value(name=name)
@@ -21,18 +21,18 @@ def constant(graph: ir.Graph, name: str, content: NDArray[Any] | np.generic) -> 
 
 
 def replace_node(graph: ir.Graph, node: ir.Node, tape: ir.tape.Tape) -> None:
-    """Put the nodes of a tape where a node was; the last one gives what the node gave, under the same name."""
+    """Replace a node by the nodes of a tape; the outputs of the last one take over the names of the node's outputs."""
     ir.convenience.replace_nodes_and_values(graph, node, [node], tape.nodes, node.outputs, tape.nodes[-1].outputs)
     _import_domains(graph, tape.nodes)
 
 
 def insert_first(graph: ir.Graph, tape: ir.tape.Tape) -> None:
-    """Put the nodes of a tape before all others; what they read must be constant."""
+    """Insert the nodes of a tape before all others; they may only read constants."""
     graph.insert_before(graph[0], tape.nodes)
 
 
 def insert_after(graph: ir.Graph, value: ir.Value, tape: ir.tape.Tape) -> None:
-    """Put the nodes of a tape right behind the one that gives a value, or first if it is given to the graph."""
+    """Insert the nodes of a tape right after the producer of a value, or first if it is an input or a constant."""
     producer = value.producer()
     if producer is None:
         insert_first(graph, tape)
@@ -41,32 +41,32 @@ def insert_after(graph: ir.Graph, value: ir.Value, tape: ir.tape.Tape) -> None:
     _import_domains(graph, tape.nodes)
 
 
-def replace_constant(graph: ir.Graph, weight: ir.Value, tape: ir.tape.Tape) -> None:
-    """Let whoever reads a constant read what a tape gives instead, and drop the constant; the name stays in use."""
-    made = tape.nodes[-1].outputs[0]
-    made.shape, made.type = weight.shape, weight.type
-    ir.convenience.replace_all_uses_with(weight, made, replace_graph_outputs=True)
-    del graph.initializers[str(weight.name)]
-    made.name = weight.name
+def replace_constant(graph: ir.Graph, value: ir.Value, tape: ir.tape.Tape) -> None:
+    """Replace a constant by the output of a tape, which takes over its name."""
+    output = tape.nodes[-1].outputs[0]
+    output.shape, output.type = value.shape, value.type
+    ir.convenience.replace_all_uses_with(value, output, replace_graph_outputs=True)
+    del graph.initializers[str(value.name)]
+    output.name = value.name
     insert_first(graph, tape)
 
 
-def set_content(weight: ir.Value, content: NDArray[Any]) -> None:
-    """Let a constant have another content under the same name."""
-    tensor = ir.Tensor(content if content.flags.c_contiguous else content.copy(), name=weight.name)
-    weight.const_value, weight.type, weight.shape = tensor, ir.TensorType(tensor.dtype), tensor.shape
+def set_content(value: ir.Value, content: NDArray[Any]) -> None:
+    """Change the content of a constant, which keeps its name."""
+    tensor = ir.Tensor(content if content.flags.c_contiguous else content.copy(), name=value.name)
+    value.const_value, value.type, value.shape = tensor, ir.TensorType(tensor.dtype), tensor.shape
 
 
 def drop_inferred_types(graph: ir.Graph) -> None:
-    """Leave out the types and shapes of inner values, a third of a graph's bytes, and the names of nodes.
+    """Drop the types and shapes of internal values and the names of nodes, a third of a graph's bytes.
 
-    The former are inferred again when the graph is loaded; the latter nothing reads.
+    onnxruntime infers the types and shapes again when it loads the graph; nothing reads the names.
     """
-    given = {*graph.inputs, *graph.outputs}
+    declared = {*graph.inputs, *graph.outputs}
     for node in graph.all_nodes():
         node.name = None
         for value in (*node.inputs, *node.outputs):
-            if value is not None and value not in given:
+            if value is not None and value not in declared:
                 value.type = value.shape = None
 
 

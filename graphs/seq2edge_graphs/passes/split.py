@@ -1,15 +1,4 @@
-"""Take from a graph the part that gives some of its outputs.
-
-1. The part has the inputs of the whole, also those that it does not read: who feeds one can feed the other.
-2. It has only the nodes and constants that lead to its outputs. An output of a node that the part does not use, such as
-   one that an operator gives on demand, is left out where the operator allows it.
-3. Nodes and constants keep their names and their order; constants share their content with the whole.
-
-Remove what the exporter leaves in a graph for debugging.
-
-1. Stack traces and module paths of nodes and values: ten times the size of the graph itself, with paths of the machine.
-2. Names of nodes and descriptions, which nothing reads.
-"""
+"""Split a traced graph by its outputs, and strip what the exporter leaves in it."""
 
 from collections.abc import Iterable
 
@@ -18,7 +7,13 @@ from onnx_ir.passes.common import RemoveUnusedNodesPass
 
 
 def extract_outputs(model: ir.Model, outputs: Iterable[str]) -> ir.Model:
-    """A new model whose outputs are the given ones alone; the whole stays as it is."""
+    """Return a new model that computes only some of the outputs; the whole model is not changed.
+
+    1. It has all inputs of the whole model, also those that it does not read: both can be fed the same way.
+    2. It has only the nodes and constants that its outputs depend on. Optional outputs of a node that nothing reads are
+       dropped where the operator allows it.
+    3. Nodes and constants keep their names and their order; constants share their content with the whole model.
+    """
     part = model.clone()
     by_name = {value.name: value for value in part.graph.outputs}
     part.graph.outputs[:] = [by_name[name] for name in outputs]
@@ -27,7 +22,10 @@ def extract_outputs(model: ir.Model, outputs: Iterable[str]) -> ir.Model:
 
 
 def strip(model: ir.Model) -> None:
-    """Leave only what computes."""
+    """Remove names of nodes, descriptions, stack traces and module paths.
+
+    Nothing reads them, they take ten times the size of the graph itself, and they contain paths of the machine.
+    """
     model.metadata_props.clear()
     model.doc_string = None
     model.graph.metadata_props.clear()

@@ -1,14 +1,14 @@
-"""Decide in which precision each part of some graphs is kept, and rewrite them so.
+"""Plan the precision of each weight, and rewrite graphs by such a plan.
 
     plan = plan_precision(graphs, "int4", keep=["decoder.0.*"])
     quantize(graphs, plan, dialect="ort", grams=collect_grams(bundle, sources))
 
-A plan is a dictionary from the name of a part to its precision. The same name in several graphs is the same weight, so
-one plan serves all graphs of a bundle. Gram matrices make 4 bits better, see ``blocks.py``; it works without them.
+A plan maps names of weights to precisions. Weights of the same name in several graphs are the same weight, so one plan
+serves all graphs of a bundle. Gram matrices are optional; they improve 4-bit weights, see ``gptq.py``.
 
-What a precision does not fit gets another one that does: a matrix whose channels no block divides is kept in 8 bits
-without blocks, and so is a table, unless it consists of waves, which are computed. ``plan_precision`` leaves what the
-encoder multiplies without blocks of bytes, which are for few rows.
+A weight that a precision cannot represent gets another one: a matrix whose channels no block size divides is kept in
+8 bits without blocks, and so is a table, unless it is sinusoidal and can be computed instead. ``plan_precision`` does
+not use 8-bit blocks for weights that the encoder multiplies, since they are only faster for few rows.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -32,70 +32,70 @@ from seq2edge_graphs.quantize.weights import QuantizableWeight, quantizable_weig
 Plan = Mapping[str, Precision]
 Grams = Mapping[str, Gram]  # by the name of the weight
 
-HALF: Precision = "fp16-compute"  # of a whole bundle: what computes in it, and not only what is kept in it
-BYTE_BLOCKS: Precision = "int8-blocks"
-HIGHER: dict[Precision, Precision] = {
+FP16_COMPUTE: Precision = "fp16-compute"  # of whole graphs, unlike fp16, in which weights are only stored
+INT8_BLOCKS: Precision = "int8-blocks"
+NEXT_HIGHER: dict[Precision, Precision] = {
     "int4": "int8",
     "int8": "fp16",
     "int8-blocks": "fp16",
     "fp16": "fp32",
     "fp32": "fp32",
 }
-BLOCK_SIZE = {"int4": int4_block_size, BYTE_BLOCKS: int8_block_size}  # of a channel, where a precision has blocks
+BLOCK_SIZE = {"int4": int4_block_size, INT8_BLOCKS: int8_block_size}  # of a channel, by blockwise precision
 
 
 def weight_names(graphs: Collection[ir.Model]) -> list[str]:
-    """The parts whose precision can be chosen, each once."""
-    return list(dict.fromkeys(part.name for model in graphs for part in quantizable_weights(model.graph)))
+    """Return the name of each quantizable weight once."""
+    return list(dict.fromkeys(weight.name for model in graphs for weight in quantizable_weights(model.graph)))
 
 
 def plan_precision(graphs: Collection[ir.Model], precision: Precision, *, keep: Sequence[str] = ()) -> Plan:
-    """All parts in one precision, but those that match a pattern in the next higher one."""
-    parts = weight_names(graphs)
-    if precision == HALF:
-        return dict.fromkeys(parts, precision)
+    """Plan one precision for all weights, and the next higher one for those that match a pattern of ``keep``."""
+    names = weight_names(graphs)
+    if precision == FP16_COMPUTE:
+        return dict.fromkeys(names, precision)
     for pattern in keep:
-        if not any(fnmatchcase(name, pattern) for name in parts):
-            raise UsageError(f"no weight matches {pattern!r}; there are {', '.join(parts[:3])} and {len(parts)} in all")
-    plan = dict.fromkeys(parts, precision)
-    if precision == BYTE_BLOCKS:
+        if not any(fnmatchcase(name, pattern) for name in names):
+            raise UsageError(f"no weight matches {pattern!r}; there are {', '.join(names[:3])} and {len(names)} in all")
+    plan = dict.fromkeys(names, precision)
+    if precision == INT8_BLOCKS:
         plan |= dict.fromkeys(_multiplied_by_encoder(graphs), "int8")
-    kept = {name for name in parts if any(fnmatchcase(name, pattern) for pattern in keep)}
-    return {name: HIGHER[one] if name in kept else one for name, one in plan.items()}
+    kept = {name for name in names if any(fnmatchcase(name, pattern) for pattern in keep)}
+    return {name: NEXT_HIGHER[one] if name in kept else one for name, one in plan.items()}
+
+
+def quantize(graphs: Collection[ir.Model], plan: Plan, *, dialect: Dialect, grams: Grams | None = None) -> None:
+    """Rewrite the graphs in place; weights that the plan does not name are left alone."""
+    if dialect == "portable" and BLOCK_SIZE.keys() & set(plan.values()):
+        raise UsageError("blocks need operators that only onnxruntime has: export with --dialect ort, or in int8")
+    if FP16_COMPUTE in plan.values():
+        _convert_to_fp16(graphs, dialect)
+        return
+    grams = _add_lookups(grams or {}, graphs)
+    for model in graphs:
+        int8 = Int8Quantizer(model.graph, dialect)
+        for weight in quantizable_weights(model.graph):
+            match _supported(weight, plan.get(weight.name, "fp32")):
+                case "fp16":
+                    store_fp16(model.graph, weight)
+                case "int8" if weight.is_matrix:
+                    int8(weight)
+                case "int4" if weight.is_matrix:
+                    quantize_int4(model.graph, weight, grams.get(weight.name))
+                case "int8-blocks" if weight.is_matrix:
+                    quantize_int8_blocks(model.graph, weight)
+                case "int8" | "int4" | "int8-blocks":
+                    _shrink_table(model.graph, weight)
+        RemoveUnusedNodesPass()(model)  # such as a ReLU that quantizing its output made redundant
+        drop_inferred_types(model.graph)
 
 
 def _multiplied_by_encoder(graphs: Collection[ir.Model]) -> list[str]:
     encoders = [model.graph for model in graphs if tensor_names.SOURCE in {value.name for value in model.graph.inputs}]
-    return [part.name for graph in encoders for part in quantizable_weights(graph) if part.products]
+    return [weight.name for graph in encoders for weight in quantizable_weights(graph) if weight.products]
 
 
-def quantize(graphs: Collection[ir.Model], plan: Plan, *, dialect: Dialect, grams: Grams | None = None) -> None:
-    """Rewrite the graphs; a part that the plan does not name stays as it is."""
-    if dialect == "portable" and BLOCK_SIZE.keys() & set(plan.values()):
-        raise UsageError("blocks need operators that only onnxruntime has: export with --dialect ort, or in int8")
-    if HALF in plan.values():
-        _compute_in_half(graphs, dialect)
-        return
-    grams = _with_lookups(grams or {}, graphs)
-    for model in graphs:
-        int8 = Int8Quantizer(model.graph, dialect)
-        for part in quantizable_weights(model.graph):
-            match _fitting(part, plan.get(part.name, "fp32")):
-                case "fp16":
-                    store_fp16(model.graph, part)
-                case "int8" if part.is_matrix:
-                    int8(part)
-                case "int4" if part.is_matrix:
-                    quantize_int4(model.graph, part, grams.get(part.name))
-                case "int8-blocks" if part.is_matrix:
-                    quantize_int8_blocks(model.graph, part)
-                case "int8" | "int4" | "int8-blocks":
-                    _shrink_table(model.graph, part)
-        RemoveUnusedNodesPass()(model)  # such as a ReLU that rounding does on the way
-        drop_inferred_types(model.graph)
-
-
-def _compute_in_half(graphs: Collection[ir.Model], dialect: Dialect) -> None:
+def _convert_to_fp16(graphs: Collection[ir.Model], dialect: Dialect) -> None:
     if dialect != "portable":
         raise UsageError("computing in float16 is for other devices than the CPU: export with --dialect portable")
     for model in graphs:
@@ -103,24 +103,25 @@ def _compute_in_half(graphs: Collection[ir.Model], dialect: Dialect) -> None:
         drop_inferred_types(model.graph)
 
 
-def _with_lookups(grams: Grams, graphs: Collection[ir.Model]) -> Grams:
-    """Gram matrices that count lookups as much as products; a lookup reads all places of a row alike."""
-    looked_up = {part.name for model in graphs for part in quantizable_weights(model.graph) if part.lookups}
+def _add_lookups(grams: Grams, graphs: Collection[ir.Model]) -> Grams:
+    """Weight lookups as much as products; a lookup reads all elements of a row alike."""
+    looked_up = {weight.name for model in graphs for weight in quantizable_weights(model.graph) if weight.lookups}
     return {
         name: gram + np.eye(len(gram)) * gram.trace() / len(gram) if name in looked_up else gram
         for name, gram in grams.items()
     }
 
 
-def _fitting(part: QuantizableWeight, precision: Precision) -> Precision:
-    size_of = BLOCK_SIZE.get(precision)
-    no_blocks = size_of is not None and part.is_matrix and size_of(part.channels().shape[1]) is None
+def _supported(weight: QuantizableWeight, precision: Precision) -> Precision:
+    """Return the precision, or int8 if no block size divides the channels."""
+    block_size = BLOCK_SIZE.get(precision)
+    no_blocks = block_size is not None and weight.is_matrix and block_size(weight.channels().shape[1]) is None
     return "int8" if no_blocks else precision
 
 
-def _shrink_table(graph: ir.Graph, part: QuantizableWeight) -> None:
-    waves = find_sinusoidal_table(part.numbers())
-    if waves is None:
-        store_int8(graph, part)
+def _shrink_table(graph: ir.Graph, weight: QuantizableWeight) -> None:
+    sinusoids = find_sinusoidal_table(weight.array())
+    if sinusoids is None:
+        store_int8(graph, weight)
     else:
-        compute_sinusoidal_table(graph, part, waves)
+        compute_sinusoidal_table(graph, weight, sinusoids)

@@ -1,99 +1,102 @@
-"""Choose a precision for each part of a bundle: as few bits as the translations allow.
+"""Choose the precision of each weight of a bundle: the fewest bits within a limit of the loss of BLEU.
 
-1. Damage: each group of weights (an attention, a feed-forward, an embedding) is rounded to the fewest bits alone, and
-   the divergence of the next-token distributions from those of the original is measured.
-2. Order: the group with the most damage for the bytes it saves comes first.
-3. Search: all groups in the fewest bits, then the first of the order in more bits, then the first two, and so on. The
-   number that is needed is found by bisection, measuring BLEU each time.
-4. If even all groups in 8 bits lose too much, the same again from 8 bits to float16.
+1. Measure: quantize each group of weights (an attention, a feed-forward, an embedding) alone to the fewest bits, and
+   measure the divergence of the next-token distributions from those of the float32 bundle.
+2. Rank: the group with the largest divergence per element comes first.
+3. Search: quantize all groups to the fewest bits, then all but the first, all but the first two, and so on, keeping
+   these in more bits. Bisection finds the smallest number of such groups within the limit, measuring BLEU each time.
+4. If even all groups in 8 bits exceed the limit, repeat the search from 8 bits to float16.
 """
 
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from seq2edge.bundle.bundle import Bundle, Precision
 from seq2edge.errors import ParityError
-from seq2edge_graphs.parity.measure import BEAMS, quality
+from seq2edge_graphs.parity.metrics import corpus_quality
+from seq2edge_graphs.parity.record import BEAMS
 from seq2edge_graphs.quantize.apply import Grams, Plan
 from seq2edge_graphs.quantize.config import QuantizationConfig
 from seq2edge_graphs.quantize.rewrite import compare_bundles, load_graphs, temporary_bundle
 from seq2edge_graphs.quantize.weights import quantizable_weights
 
 LADDER: tuple[tuple[Precision, Precision], ...] = (("int4", "int8"), ("int8", "fp16"))
-BITS: dict[Precision, float] = {"fp32": 32, "fp16": 16, "int8": 8, "int4": 4.5}  # with scales
-DAMAGE_SENTENCES = 32  # enough to rank: the divergence is measured at every token
-BATCH = 16
+RANKING_SENTENCES = 32  # enough to rank: the divergence is measured at every token
+BATCH_SIZE = 16
 
 
 @dataclass(frozen=True)
 class WeightGroup:
-    """Weights that are rounded together."""
+    """Weights that get the same precision."""
 
     name: str
-    parts: tuple[str, ...]
-    numbers: int
-    damage: float = 0.0  # mean divergence in nats, with all other weights as they were
+    weights: tuple[str, ...]
+    elements: int
+    divergence: float = 0.0  # mean in nats, with all other weights in float32
 
 
 @dataclass(frozen=True)
 class PrecisionChoice:
-    """What was chosen, and why."""
+    """The chosen precisions, and the measurements they are based on."""
 
     plan: Plan
-    groups: list[WeightGroup]  # the most damage for its bytes first
-    bleu_original: float
+    groups: list[WeightGroup]  # the largest divergence per element first
+    bleu_fp32: float
     bleu: float
 
     def precision(self, group: WeightGroup) -> Precision:
-        return self.plan[group.parts[0]]
+        return self.plan[group.weights[0]]
 
 
 def choose_precisions(
-    bundle: Bundle, wish: QuantizationConfig, grams: Grams | None = None, say: Callable[[str], None] = lambda _: None
+    bundle: Bundle,
+    config: QuantizationConfig,
+    grams: Grams | None = None,
+    progress: Callable[[str], None] = lambda _: None,
 ) -> PrecisionChoice:
-    """The plan with the fewest bits whose loss of BLEU on the texts is within the limit."""
-    assert wish.texts is not None
-    assert wish.references is not None
-    limit = wish.max_bleu_loss
+    """Return the plan with the fewest bits whose loss of BLEU on the texts is within the limit."""
+    assert config.texts is not None
+    assert config.references is not None
+    limit = config.max_bleu_loss
     assert limit is not None
-    trials = _PrecisionTrials(bundle, wish.texts, wish.references, grams, say)
-    groups = trials.ranked(groups_of(bundle))
+    trials = _PrecisionTrials(bundle, config.texts, config.references, grams, progress)
+    groups = trials.rank(group_weights(bundle))
     for fewer, more in LADDER:
-        plans = [plan_of(groups, count, fewer, more) for count in range(len(groups) + 1)]
+        plans = [plan_groups(groups, count, fewer, more) for count in range(len(groups) + 1)]
         if trials.loss(plans[-1]) <= limit:
-            plan = _first(plans, lambda plan: trials.loss(plan) <= limit)
-            return PrecisionChoice(plan, groups, trials.bleu_original, trials.bleu_original - trials.loss(plan))
+            plan = _first_within(plans, lambda plan: trials.loss(plan) <= limit)
+            return PrecisionChoice(plan, groups, trials.bleu_fp32, trials.bleu_fp32 - trials.loss(plan))
     raise ParityError(f"no precision below fp32 loses at most {limit} BLEU on these sentences")
 
 
-def groups_of(bundle: Bundle) -> list[WeightGroup]:
-    """Weights by the module that they are in; the order is that of the model."""
+def group_weights(bundle: Bundle) -> list[WeightGroup]:
+    """Group the weights by the module that they belong to, in the order of the model."""
     sizes = {
-        part.name: part.numbers().size
+        weight.name: weight.array().size
         for model in load_graphs(bundle).values()
-        for part in quantizable_weights(model.graph)
+        for weight in quantizable_weights(model.graph)
     }
     members: dict[str, list[str]] = {}
     for name in sizes:
         members.setdefault(_module(name), []).append(name)
-    return [WeightGroup(name, tuple(parts), sum(sizes[part] for part in parts)) for name, parts in members.items()]
+    return [WeightGroup(name, tuple(names), sum(sizes[one] for one in names)) for name, names in members.items()]
 
 
-def plan_of(groups: Sequence[WeightGroup], count: int, fewer: Precision, more: Precision) -> dict[str, Precision]:
-    """The first ``count`` groups in more bits, the others in fewer."""
-    return {part: more if place < count else fewer for place, group in enumerate(groups) for part in group.parts}
+def plan_groups(groups: Sequence[WeightGroup], count: int, fewer: Precision, more: Precision) -> dict[str, Precision]:
+    """Plan more bits for the first ``count`` groups and fewer for the others."""
+    return {weight: more if rank < count else fewer for rank, group in enumerate(groups) for weight in group.weights}
 
 
 def _module(weight: str) -> str:
-    """``encoder.0.attention.query.weight`` belongs to ``encoder.0.attention``; other names stand for themselves."""
+    """Return ``encoder.0.attention`` for ``encoder.0.attention.query.weight``; other names are their own module."""
     pieces = weight.split(".")
     return ".".join(pieces[:3]) if len(pieces) > 3 and pieces[1].isdigit() else weight
 
 
-def _first(plans: Sequence[Plan], is_enough: Callable[[Plan], bool]) -> Plan:
-    """The first plan that is enough, by bisection: a later one is taken to be no worse, and the last one is enough."""
-    return plans[bisect_left(plans, True, key=is_enough, hi=len(plans) - 1)]
+def _first_within(plans: Sequence[Plan], is_within: Callable[[Plan], bool]) -> Plan:
+    """Bisect for the first plan within the limit; assumes that later plans are no worse and the last one is within."""
+    return plans[bisect_left(plans, True, key=is_within, hi=len(plans) - 1)]
 
 
 class _PrecisionTrials:
@@ -105,39 +108,38 @@ class _PrecisionTrials:
         texts: Sequence[str],
         references: Sequence[str],
         grams: Grams | None,
-        say: Callable[[str], None],
+        progress: Callable[[str], None],
     ) -> None:
-        self.bundle, self.texts, self.references, self.grams, self.say = bundle, texts, references, grams, say
+        self.bundle, self.texts, self.references, self.grams = bundle, texts, references, grams
+        self.progress = progress
         self.losses: dict[tuple[Precision, ...], float] = {}
-        self.bleu_original = 0.0
+        self.bleu_fp32 = 0.0
 
-    def ranked(self, groups: list[WeightGroup]) -> list[WeightGroup]:
-        """The groups with their damage, the most for its bytes first."""
-        few = self.texts[:DAMAGE_SENTENCES]
-        targets = compare_bundles(self.bundle, self.bundle, few).original_greedy()
+    def rank(self, groups: list[WeightGroup]) -> list[WeightGroup]:
+        """Return the groups with their divergence, the largest per element first."""
+        texts = self.texts[:RANKING_SENTENCES]
+        targets = compare_bundles(self.bundle, self.bundle, texts).source_targets()
         measured = []
-        for place, group in enumerate(groups, start=1):
-            self.say(f"measuring what {group.name} costs ({place} of {len(groups)})")
-            with temporary_bundle(self.bundle, dict.fromkeys(group.parts, LADDER[0][0]), self.grams) as trial:
-                logits = compare_bundles(trial, self.bundle, few).force(targets, BATCH).logits
-            measured.append(WeightGroup(group.name, group.parts, group.numbers, logits.divergence / logits.steps))
-        return sorted(measured, key=lambda group: -group.damage / group.numbers)
+        for number, group in enumerate(groups, start=1):
+            self.progress(f"measuring the divergence of {group.name} ({number} of {len(groups)})")
+            with temporary_bundle(self.bundle, dict.fromkeys(group.weights, LADDER[0][0]), self.grams) as trial:
+                logits = compare_bundles(trial, self.bundle, texts).forced_difference(targets, BATCH_SIZE).logits
+            measured.append(replace(group, divergence=logits.divergence / logits.steps))
+        return sorted(measured, key=lambda group: -group.divergence / group.elements)
 
     def loss(self, plan: Plan) -> float:
-        """How much BLEU a plan costs."""
+        """Return the loss of BLEU of a plan."""
         key = tuple(plan.values())
         if key not in self.losses:
             counts = ", ".join(f"{key.count(one)} in {one}" for one in dict.fromkeys(key))
-            self.say(f"translating with {counts}")
-            self.losses[key] = self._measure(plan)
+            self.progress(f"translating with {counts}")
+            self.losses[key] = self._measure_loss(plan)
         return self.losses[key]
 
-    def _measure(self, plan: Plan) -> float:
+    def _measure_loss(self, plan: Plan) -> float:
         with temporary_bundle(self.bundle, plan, self.grams) as trial:
             comparison = compare_bundles(trial, self.bundle, self.texts)
-            pairs = comparison.outputs(BEAMS, BATCH)
-        decode = comparison.tokenizer.decode
-        ours, theirs = (decode([found.tokens for found in side]) for side in zip(*pairs, strict=True))
-        found = quality(theirs, ours, self.references)
-        self.bleu_original = found.bleu_original
-        return round(found.bleu_original - found.bleu_bundle, 2)
+            pairs = comparison.hypothesis_pairs(BEAMS, BATCH_SIZE)
+        quality = corpus_quality(comparison.tokenizer, pairs, self.references)
+        self.bleu_fp32 = quality.bleu_original
+        return round(quality.bleu_original - quality.bleu_bundle, 2)

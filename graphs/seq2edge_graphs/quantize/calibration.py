@@ -1,14 +1,14 @@
-"""Watch what is multiplied with each weight while a bundle translates.
+"""Record the activations that each weight is multiplied with while a bundle translates calibration sentences.
 
-Only sums are kept: for each product the mean outer product of the rows on its left, its Gram matrix. The sentences are
-translated one by one, so that no row is padding, and greedily, so that the decoder sees what it makes itself.
+Only the sums of outer products are kept: for each product the Gram matrix of the rows on its left. The sentences are
+translated one by one, so that no row is padding, and greedily, so that the decoder reads its own output.
 """
 
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import onnx_ir as ir
@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from seq2edge.bundle import tensor_names
 from seq2edge.bundle.bundle import Bundle
+from seq2edge.devices.registry import DeviceConfig
 from seq2edge.devices.session import open_session
 from seq2edge.engine.engine import OnnxEngine
 from seq2edge.errors import DataError
@@ -24,43 +25,40 @@ from seq2edge_graphs.passes.expose import expose
 from seq2edge_graphs.quantize.gptq import Gram
 from seq2edge_graphs.quantize.weights import quantizable_weights
 
-ROWS_AT_ONCE = 256  # few large products of matrices are faster than many small ones
+if TYPE_CHECKING:
+    from onnxruntime import InferenceSession
+
+ROWS_PER_PRODUCT = 256  # a few large matrix products are faster than many small ones
 
 
-class GramAccumulator:
-    """Adds up the outer products of all rows of a value."""
+def collect_grams(bundle: Bundle, sources: Sequence[list[int]]) -> dict[str, Gram]:
+    """Return the Gram matrix of each weight of a float32 bundle, from the translation of some sentences."""
+    if not sources:
+        raise DataError("there is no sentence to calibrate with; give some")
+    options = replace(bundle.manifest.generation, num_beams=1, num_return_sequences=1, do_sample=False)
+    sessions: dict[str, RecordingSession] = {}
 
-    def __init__(self) -> None:
-        self.waiting: list[NDArray[np.float32]] = []
-        self.total: Gram | float = 0.0
-        self.count = 0
+    with TemporaryDirectory() as folder:
 
-    def add(self, values: NDArray[np.float32]) -> None:  # (..., K)
-        self.waiting.append(values.reshape(-1, values.shape[-1]))
-        if sum(map(len, self.waiting)) >= ROWS_AT_ONCE:
-            self._add_up()
+        def open_recording(path: Path, *, threads: int, device_config: DeviceConfig) -> "InferenceSession":
+            sessions[path.name] = RecordingSession(path, Path(folder), threads, device_config)
+            return cast("InferenceSession", sessions[path.name])
 
-    def gram(self) -> Gram:
-        self._add_up()
-        return np.asarray(self.total / max(self.count, 1))
-
-    def _add_up(self) -> None:
-        if self.waiting:
-            rows = np.concatenate(self.waiting)
-            self.total = self.total + (rows.T @ rows).astype(np.float64)
-            self.count += len(rows)
-            self.waiting = []
+        engine = OnnxEngine(bundle, threads=1, open_session=open_recording)
+        decode(engine, sources, options, batch_size=1)
+        recorded = [sessions[name].grams() for name in (tensor_names.ENCODER, tensor_names.DECODER)]
+        return {weight: gram for grams in recorded for weight, gram in grams.items()}
 
 
 class RecordingSession:
-    """Stands for the session of a graph: gives what it gives, and notes what its products read."""
+    """A session that also records the left sides of its graph's products."""
 
-    def __init__(self, path: Path, folder: Path) -> None:
+    def __init__(self, path: Path, folder: Path, threads: int, device_config: DeviceConfig) -> None:
         self.weights = _weights_by_input(ir.load(path).graph)
         self.rows = {value: GramAccumulator() for value in self.weights}
-        copy = expose(path, [*self.weights], folder, weights=tensor_names.WEIGHTS, alone=False)
-        self.session = open_session(copy, threads=1)
-        self.own = len(self.session.get_outputs()) - len(self.weights)
+        copy = expose(path, [*self.weights], folder, weights=tensor_names.WEIGHTS, keep_outputs=True)
+        self.session = open_session(copy, threads=threads, device_config=device_config)
+        self.output_count = len(self.session.get_outputs()) - len(self.weights)
 
     def get_inputs(self) -> list[Any]:
         inputs: list[Any] = self.session.get_inputs()
@@ -68,16 +66,16 @@ class RecordingSession:
 
     def get_outputs(self) -> list[Any]:
         outputs: list[Any] = self.session.get_outputs()
-        return outputs[: self.own]
+        return outputs[: self.output_count]
 
     def run(self, _: None, feed: dict[str, Any]) -> list[Any]:
         outputs: list[Any] = self.session.run(None, feed)
-        for rows, values in zip(self.rows.values(), outputs[self.own :], strict=True):
+        for rows, values in zip(self.rows.values(), outputs[self.output_count :], strict=True):
             rows.add(values)
-        return outputs[: self.own]
+        return outputs[: self.output_count]
 
     def io_binding(self) -> Any:
-        """Memory for what is noted comes first, anew with each run."""
+        """Bind the recorded values before the outputs of the caller; onnxruntime allocates them in each run."""
         binding = self.session.io_binding()
         for value in self.weights:
             binding.bind_output(value)
@@ -89,33 +87,42 @@ class RecordingSession:
             rows.add(values.numpy())
 
     def grams(self) -> dict[str, Gram]:
-        """By the name of the weight; weights that read the same value share one matrix."""
+        """Return the Gram matrices by weight; weights that are multiplied with the same value share one."""
         by_value = {value: rows.gram() for value, rows in self.rows.items()}
         return {weight: by_value[value] for value, weights in self.weights.items() for weight in weights}
 
 
-def collect_grams(bundle: Bundle, sources: Sequence[list[int]]) -> dict[str, Gram]:
-    """The Gram matrix of what is multiplied with each weight of a float32 bundle while it translates some sentences."""
-    if not sources:
-        raise DataError("there is no sentence to calibrate with; give some")
-    options = replace(bundle.manifest.generation, num_beams=1, num_return_sequences=1, do_sample=False)
-    with TemporaryDirectory() as temporary:
-        engine = OnnxEngine(bundle, threads=1)
-        watched = [
-            RecordingSession(bundle.folder / name, Path(temporary))
-            for name in (tensor_names.ENCODER, tensor_names.DECODER)
-        ]
-        engine.encoder, engine.decoder = watched
-        decode(engine, sources, options, batch_size=1)
-        return {name: gram for session in watched for name, gram in session.grams().items()}
+class GramAccumulator:
+    """Sums the outer products of all rows of a value."""
+
+    def __init__(self) -> None:
+        self.pending: list[NDArray[np.float32]] = []
+        self.total: Gram | float = 0.0
+        self.count = 0
+
+    def add(self, values: NDArray[np.float32]) -> None:  # (..., K)
+        self.pending.append(values.reshape(-1, values.shape[-1]))
+        if sum(map(len, self.pending)) >= ROWS_PER_PRODUCT:
+            self._sum_pending()
+
+    def gram(self) -> Gram:
+        self._sum_pending()
+        return np.asarray(self.total / max(self.count, 1))
+
+    def _sum_pending(self) -> None:
+        if self.pending:
+            rows = np.concatenate(self.pending)
+            self.total = self.total + (rows.T @ rows).astype(np.float64)
+            self.count += len(rows)
+            self.pending = []
 
 
 def _weights_by_input(graph: ir.Graph) -> dict[str, list[str]]:
-    """For each value on the left of a product, the weights on its right; a value of several products is there once."""
-    inputs: dict[str, list[str]] = {}
-    for part in quantizable_weights(graph):
-        for product in part.products:
+    """Return the weights that each value on the left of a product is multiplied with."""
+    weights: dict[str, list[str]] = {}
+    for weight in quantizable_weights(graph):
+        for product in weight.products:
             left = product.inputs[0]
             if left is not None and left.producer() is not None and not left.is_graph_output():
-                inputs.setdefault(str(left.name), []).append(part.name)
-    return inputs
+                weights.setdefault(str(left.name), []).append(weight.name)
+    return weights

@@ -1,4 +1,4 @@
-"""What is asked of a quantization."""
+"""Settings of a quantization."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,26 +11,26 @@ TargetPrecision = Literal["fp32", "fp16", "fp16-compute", "int8", "int8-blocks",
 
 @dataclass(frozen=True, kw_only=True)
 class QuantizationConfig:
-    """A precision, or a limit of the loss within which to find one."""
+    """The target precision, or for "auto" the largest loss of BLEU, and the sentences to measure and calibrate with."""
 
     precision: TargetPrecision = "fp32"
     keep: Sequence[str] = ()  # patterns of weights to keep in the next higher precision
-    max_bleu_loss: float | None = None  # of "auto"
-    texts: Sequence[str] | None = None  # to measure on; left out, a built-in set
-    references: Sequence[str] | None = None  # their translations, for BLEU
-    calibration: Sequence[str] = ()  # sentences whose translation the rounding to 4 bits is fitted to
+    max_bleu_loss: float | None = None  # only with "auto"
+    texts: Sequence[str] | None = None  # to measure on; None for a built-in set
+    references: Sequence[str] | None = None  # translations of the texts, for BLEU
+    calibration: Sequence[str] = ()  # sentences to calibrate the rounding to 4 bits with
 
     def __post_init__(self) -> None:
         if self.precision == "auto" and (self.references is None or self.max_bleu_loss is None):
             raise UsageError("--precision auto measures BLEU: give --input, --reference and --max-bleu-loss")
         if self.precision != "auto" and self.max_bleu_loss is not None:
-            raise UsageError("--max-bleu-loss goes with --precision auto")
+            raise UsageError("--max-bleu-loss is only used with --precision auto")
         if self.precision == "auto" and self.keep:
-            raise UsageError("--keep-precision does not go with --precision auto, which chooses itself")
+            raise UsageError("--keep-precision cannot be used with --precision auto, which chooses each precision")
         if self.precision == "fp32" and self.keep:
-            raise UsageError("--keep-precision does not go with --precision fp32, which keeps everything")
+            raise UsageError("--keep-precision cannot be used with --precision fp32, which is the highest")
         if self.precision == "fp16-compute" and self.keep:
-            raise UsageError("--keep-precision does not go with --precision fp16-compute, which rounds everything")
+            raise UsageError("--keep-precision cannot be used with --precision fp16-compute, which rounds everything")
         if self.calibration and self.precision not in ("int4", "auto"):
             raise UsageError(f"--calibrate is for rounding to 4 bits, not for --precision {self.precision}")
         if self.max_bleu_loss is not None and not self.max_bleu_loss >= 0:

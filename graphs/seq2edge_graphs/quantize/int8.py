@@ -1,33 +1,29 @@
-"""Compute with 8-bit weights and 8-bit activations.
+"""Dynamic quantization: 8-bit weights per channel, and activations that are rounded to bytes row by row.
 
-A product becomes ``MatMulIntegerToFloat``, which takes one scale a row on the left and one a channel on the right, or
-in the portable dialect ``MatMulInteger`` and two multiplications. Its bias stays outside: the operator would add it
-before it multiplies with the scales of the rows.
-
-A lookup takes the integers of a token and its scale. A tied embedding is one constant for both: the product reads it
-through a Transpose, which onnxruntime carries out when it loads the graph, and of which it keeps only what its kernel
-wants packed. (Gathering columns of a transposed table instead is slower; the operator that transposes by itself,
-``QGemm``, keeps a second copy.)
-
-Round activations to bytes row by row while the graph runs.
-
-Each token's vector has a scale of its own: what a sentence becomes does not depend on its batch mates, and an outlier
-hurts only its own token. ONNX has an operator that finds one scale for a whole batch, and none for this, so:
+Each row of activations, the vector of a token, has its own scale: results do not depend on the other sentences of a
+batch, and an outlier affects only its own token. ONNX has an operator for one scale per tensor, and none for this:
 
     largest  = ReduceMax(Abs(x))                          (..., 1)
-    integers = QuantizeLinear(x / largest, 1 / 127, 128)  (..., K), from 1 to 255, where 128 means 0
+    integers = QuantizeLinear(x / largest, 1 / 127, 128)  (..., K), from 1 to 255, where 128 is 0
 
-A product with these integers is multiplied with ``largest`` and 1 / 127 again. What comes from a ReLU is nowhere below
-0: it uses all of 0 to 255, where 0 means 0, which halves its rounding. The ReLU itself is then left out, since rounding
-makes 0 of what is below 0:
+A product of these integers is multiplied by ``largest`` and 1 / 127 again. The output of a ReLU is never negative and
+uses the range from 0 to 255, where 0 is 0, which halves the rounding error. The ReLU itself is dropped, since rounding
+turns negative numbers into 0:
 
     largest  = Max(ReduceMax(x), 0)                       (..., 1)
     integers = QuantizeLinear(x / largest, 1 / 255, 0)    (..., K), from 0 to 255
 
-A row of zeros gives 0 / 0, of which onnxruntime makes some integers, and they count for nothing: the product is
-multiplied with ``largest``, which is 0.
+A row of zeros is 0 / 0, which onnxruntime rounds to arbitrary integers. They do not matter, because the product is
+multiplied by ``largest``, which is 0. Rows are quantized once for all products that read them, such as query, key and
+value.
 
-Rows are rounded once, however many products read them: query, key and value share theirs.
+A product becomes ``MatMulIntegerToFloat`` with one scale per row on the left and one per channel on the right, or, in
+the portable dialect, ``MatMulInteger`` and two multiplications. Its bias is added afterwards: the operator would add it
+before multiplying by the scales of the rows.
+
+A lookup gathers the integers and the scale of a token. A tied embedding is one constant: the product reads it through a
+Transpose, which onnxruntime folds when it loads the graph, keeping only the packed form that its kernel needs.
+(Gathering columns of a transposed table is slower, and ``QGemm``, which transposes itself, keeps a second copy.)
 """
 
 from dataclasses import dataclass, field
@@ -43,9 +39,56 @@ from seq2edge_graphs.quantize.weights import QuantizableWeight, is_transposed
 SIGNED, UNSIGNED = 127, 255  # steps from 0 to the largest magnitude
 
 
+class Int8Quantizer:
+    """Quantizes the matrices of one graph."""
+
+    def __init__(self, graph: ir.Graph, dialect: Dialect) -> None:
+        self.graph, self.dialect = graph, dialect
+        self.quantize_rows = RowQuantizer(graph)
+
+    def __call__(self, weight: QuantizableWeight) -> None:
+        """Round a weight, which keeps its name, and rewrite the products and lookups that read it."""
+        steps = activation_steps(weight.products)
+        integers, scale = round_channels(weight.channels(), steps=steps)
+        set_content(weight.value, integers if weight.rows_are_channels else integers.T)
+        if weight.products:
+            column_scales = scale_constant(self.graph, f"{weight.name}.scale", scale)
+            for product in weight.products:
+                self._replace_product(product, weight.value, column_scales, steps)
+        if weight.lookups:  # the same bytes in another shape, which the weights file stores once
+            row_scales = scale_constant(self.graph, f"{weight.name}.scales", scale[:, None])
+            for lookup in weight.lookups:
+                self._replace_lookup(lookup, weight.value, row_scales, steps)
+
+    def _replace_product(self, product: ir.Node, weight: ir.Value, scale: ir.Value, steps: int) -> None:
+        left, bias = product.inputs[0], product.inputs[2] if len(product.inputs) > 2 else None
+        assert left is not None
+        tape = ir.tape.Tape()
+        matrix = tape.op("Transpose", [weight], {"perm": [1, 0]}) if is_transposed(product) else weight
+        output = self._multiply(tape, self.quantize_rows(left, steps), matrix, scale)
+        if bias is not None:
+            tape.op("Add", [output, bias])
+        replace_node(self.graph, product, tape)
+
+    def _multiply(self, tape: ir.tape.Tape, rows: "QuantizedRows", matrix: ir.Value, scale: ir.Value) -> ir.Value:
+        if self.dialect == "ort":
+            inputs = [rows.integers, matrix, rows.largest, scale, rows.zero_point]
+            return tape.op("MatMulIntegerToFloat", inputs, domain=MICROSOFT)
+        sums = tape.op("MatMulInteger", [rows.integers, matrix, rows.zero_point])
+        scaled = tape.op("Mul", [tape.op("Cast", [sums], {"to": ir.DataType.FLOAT.value}), rows.largest])
+        return tape.op("Mul", [scaled, scale])
+
+    def _replace_lookup(self, lookup: ir.Node, table: ir.Value, scales: ir.Value, steps: int) -> None:
+        ids, tape = lookup.inputs[1], ir.tape.Tape()
+        factor = constant(self.graph, f"rows.steps.{steps}", np.float32(steps))
+        integers = tape.op("DequantizeLinear", [tape.op("Gather", [table, ids]), factor])
+        tape.op("Mul", [integers, tape.op("Gather", [scales, ids])])
+        replace_node(self.graph, lookup, tape)
+
+
 @dataclass(frozen=True)
 class QuantizedRows:
-    """What a product needs of its left side."""
+    """The quantized left side of a product."""
 
     integers: ir.Value
     zero_point: ir.Value
@@ -54,17 +97,17 @@ class QuantizedRows:
 
 @dataclass
 class RowQuantizer:
-    """Adds to a graph what rounds a value's rows, once for each value."""
+    """Adds the nodes that quantize the rows of a value, once per value and number of steps."""
 
     graph: ir.Graph
-    made: dict[tuple[ir.Value, int], QuantizedRows] = field(default_factory=dict)
+    quantized: dict[tuple[ir.Value, int], QuantizedRows] = field(default_factory=dict)
 
     def __call__(self, value: ir.Value, steps: int) -> QuantizedRows:
-        if (value, steps) not in self.made:
-            self.made[value, steps] = self._round(value, steps)
-        return self.made[value, steps]
+        if (value, steps) not in self.quantized:
+            self.quantized[value, steps] = self._quantize(value, steps)
+        return self.quantized[value, steps]
 
-    def _round(self, value: ir.Value, steps: int) -> QuantizedRows:
+    def _quantize(self, value: ir.Value, steps: int) -> QuantizedRows:
         tape, signed = ir.tape.Tape(), steps == SIGNED
         last_axis = constant(self.graph, "rows.axis", np.array([-1]))
         step = constant(self.graph, f"rows.step.{steps}", np.float32(1 / steps))
@@ -73,17 +116,17 @@ class RowQuantizer:
             largest = tape.op("ReduceMax", [tape.op("Abs", [value]), last_axis])
         else:
             value = _before_relu(value)
-            nothing = constant(self.graph, "rows.nothing", np.float32(0))
-            largest = tape.op("Max", [tape.op("ReduceMax", [value, last_axis]), nothing])
+            zero = constant(self.graph, "rows.nothing", np.float32(0))
+            largest = tape.op("Max", [tape.op("ReduceMax", [value, last_axis]), zero])
         integers = tape.op("QuantizeLinear", [tape.op("Div", [value, largest]), step, zero_point])
         insert_after(self.graph, value, tape)
         return QuantizedRows(integers, zero_point, largest)
 
 
 def activation_steps(products: tuple[ir.Node, ...]) -> int:
-    """With how many steps the left sides of a weight's products are rounded."""
-    sources = [product.inputs[0].producer() for product in products if product.inputs[0] is not None]
-    unsigned = bool(sources) and all(node is not None and node.op_type == "Relu" for node in sources)
+    """Return the number of steps to which the left sides of a weight's products are rounded."""
+    producers = [product.inputs[0].producer() for product in products if product.inputs[0] is not None]
+    unsigned = bool(producers) and all(node is not None and node.op_type == "Relu" for node in producers)
     return UNSIGNED if unsigned else SIGNED
 
 
@@ -92,50 +135,3 @@ def _before_relu(value: ir.Value) -> ir.Value:
     assert relu is not None
     assert relu.inputs[0] is not None
     return relu.inputs[0]
-
-
-class Int8Quantizer:
-    """Rewrites the matrices of one graph."""
-
-    def __init__(self, graph: ir.Graph, dialect: Dialect) -> None:
-        self.graph, self.dialect = graph, dialect
-        self.rounder = RowQuantizer(graph)
-
-    def __call__(self, part: QuantizableWeight) -> None:
-        """Round a weight, which keeps its name, and let its products and lookups compute with the integers."""
-        steps = activation_steps(part.products)
-        integers, scale = round_channels(part.channels(), steps=steps)
-        set_content(part.weight, integers if part.rows_are_channels else integers.T)
-        if part.products:
-            each_column = scale_constant(self.graph, f"{part.name}.scale", scale)
-            for product in part.products:
-                self._multiply(product, part.weight, each_column, steps)
-        if part.lookups:  # the same numbers: in the file of the weights they are there once
-            each_row = scale_constant(self.graph, f"{part.name}.scales", scale[:, None])
-            for lookup in part.lookups:
-                self._look_up(lookup, part.weight, each_row, steps)
-
-    def _multiply(self, product: ir.Node, weight: ir.Value, scale: ir.Value, steps: int) -> None:
-        left, bias = product.inputs[0], product.inputs[2] if len(product.inputs) > 2 else None
-        assert left is not None
-        tape = ir.tape.Tape()
-        matrix = tape.op("Transpose", [weight], {"perm": [1, 0]}) if is_transposed(product) else weight
-        made = self._product(tape, self.rounder(left, steps), matrix, scale)
-        if bias is not None:
-            tape.op("Add", [made, bias])
-        replace_node(self.graph, product, tape)
-
-    def _product(self, tape: ir.tape.Tape, rows: QuantizedRows, matrix: ir.Value, scale: ir.Value) -> ir.Value:
-        if self.dialect == "ort":
-            inputs = [rows.integers, matrix, rows.largest, scale, rows.zero_point]
-            return tape.op("MatMulIntegerToFloat", inputs, domain=MICROSOFT)
-        sums = tape.op("MatMulInteger", [rows.integers, matrix, rows.zero_point])
-        scaled = tape.op("Mul", [tape.op("Cast", [sums], {"to": ir.DataType.FLOAT.value}), rows.largest])
-        return tape.op("Mul", [scaled, scale])
-
-    def _look_up(self, lookup: ir.Node, table: ir.Value, scales: ir.Value, steps: int) -> None:
-        ids, tape = lookup.inputs[1], ir.tape.Tape()
-        factor = constant(self.graph, f"rows.steps.{steps}", np.float32(steps))
-        integers = tape.op("DequantizeLinear", [tape.op("Gather", [table, ids]), factor])
-        tape.op("Mul", [integers, tape.op("Gather", [scales, ids])])
-        replace_node(self.graph, lookup, tape)

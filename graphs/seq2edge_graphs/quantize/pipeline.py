@@ -1,4 +1,4 @@
-"""Make a bundle in fewer bits from one in float32."""
+"""Quantize a float32 bundle: calibrate, plan, rewrite the graphs, and verify the result."""
 
 import shutil
 from collections import Counter
@@ -23,100 +23,101 @@ from seq2edge_graphs.quantize.config import QuantizationConfig
 from seq2edge_graphs.quantize.rewrite import compare_bundles, load_graphs, tokenizer_of, write_graphs
 
 TOOLS = ("onnx-ir", "numpy")
-Say = Callable[[str], None]
+Progress = Callable[[str], None]
+Explain = Callable[[PrecisionChoice], None]  # receives the choice of "auto"
 
 
 def quantize_bundle(
     source: Path | str,
     target: Path | str,
-    wish: QuantizationConfig,
+    config: QuantizationConfig,
     *,
     compare: bool = True,
     force: bool = False,
-    say: Say = lambda _: None,
-    explain: Callable[[PrecisionChoice], None] = lambda _: None,
+    progress: Progress = lambda _: None,
+    explain: Explain = lambda _: None,
 ) -> Bundle:
-    """Write a bundle in fewer bits; it appears only when it is complete and keeps the limits of its precision."""
+    """Write a quantized bundle; it appears only when it is complete and within the limits of its precision."""
     source, target = Path(source), Path(target)
-    original = load_bundle(source)
-    _check_float(original)
+    float_bundle = load_bundle(source)
+    _check_fp32(float_bundle)
     check_target(target, force=force, source=source)
     with new_folder(target) as folder:
-        for name in original.manifest.files:
-            shutil.copyfile(original.folder / name, folder / name)
-        made = Bundle(folder, replace(original.manifest, parity=None))
-        made = replace(made, manifest=quantize_in_place(made, wish, say, explain))
+        for name in float_bundle.manifest.files:
+            shutil.copyfile(float_bundle.folder / name, folder / name)
+        bundle = Bundle(folder, replace(float_bundle.manifest, parity=None))
+        bundle = replace(bundle, manifest=quantize_in_place(bundle, config, progress, explain))
         if compare:
-            say("comparing with float32")
-            made = replace(made, manifest=_proven(made, original, wish))
-        vet_graphs(folder, made.manifest)
-        write_manifest(folder, made.manifest)
+            progress("comparing with float32")
+            bundle = replace(bundle, manifest=_verify(bundle, float_bundle, config))
+        vet_graphs(folder, bundle.manifest)
+        write_manifest(folder, bundle.manifest)
     return load_bundle(target)
 
 
 def quantize_in_place(
     bundle: Bundle,
-    wish: QuantizationConfig,
-    say: Say = lambda _: None,
-    explain: Callable[[PrecisionChoice], None] = lambda _: None,
+    config: QuantizationConfig,
+    progress: Progress = lambda _: None,
+    explain: Explain = lambda _: None,
 ) -> Manifest:
-    """Rewrite the graphs of an unfinished bundle in float32 as is wished, and give the manifest that fits them."""
-    if wish.precision == "fp32":
+    """Rewrite the graphs of an unfinished float32 bundle, and return its new manifest."""
+    if config.precision == "fp32":
         return bundle.manifest
-    grams = _grams(bundle, wish, say)
-    plan, precision = _plan(bundle, wish, grams, say, explain)
-    say(f"writing the weights in {precision}")
+    grams = _calibrate(bundle, config, progress)
+    plan, precision = _plan(bundle, config, grams, progress, explain)
+    progress(f"writing the weights in {precision}")
     write_graphs(bundle, plan, bundle.folder, grams)
     return replace(
         bundle.manifest,
         precision=precision,
-        quantization=_described(plan, precision, wish),
+        quantization=_describe(plan, precision, config),
         tools={**bundle.manifest.tools, "seq2edge": __version__, **{name: version(name) for name in TOOLS}},
         files=describe_files(bundle.folder),
     )
 
 
-def _check_float(bundle: Bundle) -> None:
-    found = bundle.manifest.precision
-    if found != "fp32":
+def _check_fp32(bundle: Bundle) -> None:
+    precision = bundle.manifest.precision
+    if precision != "fp32":
         raise UsageError(
-            f"{bundle.folder} is in {found} already; quantize a bundle in fp32, or export the checkpoint again"
+            f"{bundle.folder} is already in {precision}; quantize a bundle in fp32, or export the checkpoint again"
         )
     if tensor_names.SHORTLIST in bundle.manifest.files:
-        raise UsageError(f"{bundle.folder} has a shortlist; quantize the bundle without, and add the shortlist then")
+        raise UsageError(f"{bundle.folder} has a shortlist; quantize the bundle without it, then add the shortlist")
 
 
-def _grams(bundle: Bundle, wish: QuantizationConfig, say: Say) -> Grams | None:
-    if not wish.calibration:
+def _calibrate(bundle: Bundle, config: QuantizationConfig, progress: Progress) -> Grams | None:
+    if not config.calibration:
         return None
-    say("watching what the weights are multiplied with")
-    return collect_grams(
-        bundle, encode_sentences(wish.calibration, tokenizer_of(bundle), longest=bundle.manifest.max_positions)[0]
-    )
+    progress("calibrating")
+    tokenizer, max_tokens = tokenizer_of(bundle), bundle.manifest.max_positions
+    sources, _ = encode_sentences(config.calibration, tokenizer, max_tokens=max_tokens)
+    return collect_grams(bundle, sources)
 
 
 def _plan(
-    bundle: Bundle, wish: QuantizationConfig, grams: Grams | None, say: Say, explain: Callable[[PrecisionChoice], None]
+    bundle: Bundle, config: QuantizationConfig, grams: Grams | None, progress: Progress, explain: Explain
 ) -> tuple[Plan, Precision]:
-    if wish.precision != "auto":
-        return plan_precision(load_graphs(bundle).values(), wish.precision, keep=wish.keep), wish.precision
-    chosen = choose_precisions(bundle, wish, grams, say)
-    explain(chosen)
-    precisions = set(chosen.plan.values())
-    return chosen.plan, precisions.pop() if len(precisions) == 1 else "mixed"
+    if config.precision != "auto":
+        return plan_precision(load_graphs(bundle).values(), config.precision, keep=config.keep), config.precision
+    choice = choose_precisions(bundle, config, grams, progress)
+    explain(choice)
+    precisions = set(choice.plan.values())
+    return choice.plan, precisions.pop() if len(precisions) == 1 else "mixed"
 
 
-def _described(plan: Plan, precision: Precision, wish: QuantizationConfig) -> Quantization:
+def _describe(plan: Plan, precision: Precision, config: QuantizationConfig) -> Quantization:
     others = {name: one for name, one in plan.items() if one != precision}
-    return Quantization(weights=dict(Counter(plan.values())), others=others, calibration=len(wish.calibration))
+    return Quantization(weights=dict(Counter(plan.values())), others=others, calibration=len(config.calibration))
 
 
-def _proven(made: Bundle, original: Bundle, wish: QuantizationConfig) -> Manifest:
-    parity, _ = measure(compare_bundles(made, original, wish.texts), wish.references)
-    failures = failed_limits(parity, LIMITS[made.manifest.precision])
+def _verify(bundle: Bundle, float_bundle: Bundle, config: QuantizationConfig) -> Manifest:
+    parity, _ = measure(compare_bundles(bundle, float_bundle, config.texts), config.references)
+    failures = failed_limits(parity, LIMITS[bundle.manifest.precision])
     if failures:
         raise ParityError(
-            f"the bundle does not say what float32 says: {'; '.join(failures)}; nothing was written "
-            "(--no-verify writes it all the same)"
+            f"the outputs of the bundle differ too much from float32: {'; '.join(failures)}; nothing was written "
+            "(--no-verify writes it anyway)"
         )
-    return replace(made.manifest, parity=parity)
+    return replace(bundle.manifest, parity=parity)

@@ -1,12 +1,12 @@
-"""The parts of a graph that can be kept in fewer bits, and what reads each.
+"""Find the weights of a graph that can be quantized, and the nodes that read them.
 
-1. A product is a MatMul whose right side is a constant, or a Gemm whose B is one: what linear layers are traced to.
-2. A lookup is a Gather of rows: what an embedding is traced to.
-3. A weight that only products and lookups read, whose output channels lie along the same axis for all of them, is a
-   matrix. Its rows are the channels if it is looked up or multiplied transposed, else its columns.
-4. Any other large constant of floats with two axes or more is a table, such as that of the positions.
+1. A product is a MatMul whose right side is a constant, or a Gemm whose B is one: a traced linear layer.
+2. A lookup is a Gather of rows: a traced embedding.
+3. A weight is a matrix if only products and lookups read it and its output channels lie along the same axis for all of
+   them. The channels are its rows if it is looked up or multiplied transposed, otherwise its columns.
+4. Any other large float constant with at least two axes is a table, such as that of the positions.
 
-Biases, norms and whatever else is small are no parts: they stay as they are.
+Biases, norms and other small constants are not quantized.
 """
 
 from dataclasses import dataclass
@@ -17,20 +17,20 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float32]
 
-SMALLEST = 1024  # elements; less is not worth the trouble
+MIN_ELEMENTS = 1024  # quantizing smaller tensors saves nothing that matters
 
 
 @dataclass(frozen=True, eq=False)
 class QuantizableWeight:
-    """A weight and the nodes that read it."""
+    """A constant and the nodes that read it."""
 
-    weight: ir.Value
+    value: ir.Value
     products: tuple[ir.Node, ...]
     lookups: tuple[ir.Node, ...]
 
     @property
     def name(self) -> str:
-        return str(self.weight.name)
+        return str(self.value.name)
 
     @property
     def is_matrix(self) -> bool:
@@ -40,39 +40,39 @@ class QuantizableWeight:
     def rows_are_channels(self) -> bool:
         return not self.products or bool(self.lookups) or is_transposed(self.products[0])
 
-    def numbers(self) -> Floats:
-        assert self.weight.const_value is not None
-        return self.weight.const_value.numpy()
+    def array(self) -> Floats:
+        assert self.value.const_value is not None
+        return self.value.const_value.numpy()
 
-    def channels(self) -> Floats:  # (N, K): one row an output channel, or a token
-        return self.numbers() if self.rows_are_channels else self.numbers().T
+    def channels(self) -> Floats:  # (N, K): one row per output channel or token
+        return self.array() if self.rows_are_channels else self.array().T
 
 
 def quantizable_weights(graph: ir.Graph) -> list[QuantizableWeight]:
-    """Every part of a graph, in the order of its constants."""
-    return [_part(value) for value in graph.initializers.values() if _is_large(value)]
+    """Return the quantizable weights of a graph in the order of its constants."""
+    return [_with_readers(value) for value in graph.initializers.values() if _is_large(value)]
 
 
 def is_transposed(product: ir.Node) -> bool:
-    """Whether a product's weight has one output channel a row."""
+    """Return whether the rows of a product's weight are its output channels."""
     return product.op_type == "Gemm" and bool(product.attributes.get_int("transB", 0))
 
 
-def _part(weight: ir.Value) -> QuantizableWeight:
-    users = [user for user, _ in weight.uses()]
-    products = tuple(user for user in users if _is_product(user, weight))
-    lookups = tuple(user for user in users if _is_lookup(user, weight))
-    places = {bool(node in lookups or is_transposed(node)) for node in (*products, *lookups)}
-    if len(products) + len(lookups) < len(users) or len(places) != 1 or weight.is_graph_output():
-        return QuantizableWeight(weight, (), ())
-    return QuantizableWeight(weight, products, lookups)
+def _with_readers(value: ir.Value) -> QuantizableWeight:
+    readers = [reader for reader, _ in value.uses()]
+    products = tuple(reader for reader in readers if _is_product(reader, value))
+    lookups = tuple(reader for reader in readers if _is_lookup(reader, value))
+    orientations = {bool(node in lookups or is_transposed(node)) for node in (*products, *lookups)}
+    if len(products) + len(lookups) < len(readers) or len(orientations) != 1 or value.is_graph_output():
+        return QuantizableWeight(value, (), ())
+    return QuantizableWeight(value, products, lookups)
 
 
 def _is_large(value: ir.Value) -> bool:
     content = value.const_value
     if content is None or content.dtype != ir.DataType.FLOAT or value.is_graph_input():
         return False
-    return len(content.shape) >= 2 and content.size >= SMALLEST
+    return len(content.shape) >= 2 and content.size >= MIN_ELEMENTS
 
 
 def _is_product(node: ir.Node, weight: ir.Value) -> bool:

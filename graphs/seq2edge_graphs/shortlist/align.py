@@ -1,9 +1,9 @@
-"""Learn from sentence pairs which words a source token may become: IBM model 1.
+"""Learn from sentence pairs which target tokens a source token may be translated to: IBM model 1.
 
-A target token comes from one of the source tokens beside it. Which one is not known, so each gets its share, by how
-likely the model finds it now; the shares added up over all pairs are the model of the next round.
+Each target token of a pair is the translation of one of its source tokens. Which one is unknown, so each gets a share,
+in proportion to how likely the model finds it; the sums of the shares over all pairs are the model of the next round.
 
-A combination is a source token and a target token of one pair; a kind of combination is all those of the same two.
+A link is a source token and a target token of one sentence pair; a link type is all links of the same two tokens.
 """
 
 from collections.abc import Iterable, Sequence
@@ -21,101 +21,101 @@ Pair = tuple[Sequence[int], Sequence[int]]  # source and target ids
 Doubles = NDArray[np.float64]
 
 ROUNDS = 5
-MOST_COMBINATIONS = 60_000_000  # some 12 bytes of memory each; what comes behind is not learned from
-PAIRS_AT_ONCE = 5_000
+MAX_LINKS = 60_000_000  # about 12 bytes of memory each; later pairs are ignored
+PAIRS_PER_GROUP = 5_000
 
 
 @dataclass(frozen=True, kw_only=True)
 class ShortlistSizes:
-    """Of vocabularies and of lists."""
+    """Sizes of the vocabularies and of the lists."""
 
     source_tokens: int
     vocabulary: int
-    best: int = 50  # words for each source token
-    frequent: int = 100  # words that every sentence may have
+    best: int = 50  # target tokens for each source token
+    frequent: int = 100  # target tokens for every sentence
 
 
 @dataclass(frozen=True)
-class Combinations:
-    """Those of some pairs; the ones with the same target token of a pair are side by side."""
+class Links:
+    """The links of some pairs; those of one target token are adjacent."""
 
-    kinds: NDArray[np.int32]  # (N,)
-    starts: Ids  # (T,): where those of each target token begin
+    types: NDArray[np.int32]  # (N,)
+    starts: Ids  # (T,): the first link of each target token
     lengths: Ids  # (T,)
 
 
 def learn_shortlist(
     pairs: Iterable[Pair], sizes: ShortlistSizes, *, always: Sequence[int], shared: bool
 ) -> tuple[Shortlist, int]:
-    """The best words of each source token, and from how many pairs they were learned.
+    """Return the best target tokens of each source token, and the number of pairs they were learned from.
 
-    ``always`` are words that every sentence may have besides the frequent ones; with one vocabulary for both sides, a
-    token may become itself, as names do.
+    ``always`` are target tokens for every sentence besides the frequent ones. With a ``shared`` vocabulary, a token may
+    also be translated to itself, as in names.
     """
-    parts, keys, uses, count = _collected(pairs, sizes)
-    chances = _estimated(parts, keys // sizes.vocabulary, sizes)
-    lists = _best(keys, chances, sizes)
+    groups, keys, uses, count = _collect(pairs, sizes)
+    probabilities = _estimate(groups, keys // sizes.vocabulary, sizes)
+    lists = _best(keys, probabilities, sizes)
     if shared:
         lists = [np.append(one, token) for token, one in enumerate(lists)]
     frequent = np.argsort(-uses, kind="stable")[: sizes.frequent]
     return shortlist_of(lists, np.concatenate([frequent[uses[frequent] > 0], always]), sizes.vocabulary), count
 
 
-def _collected(pairs: Iterable[Pair], sizes: ShortlistSizes) -> tuple[list[Combinations], Ids, Ids, int]:
-    """The combinations, the key of each kind in order, how often each target token is used, how many pairs there are.
+def _collect(pairs: Iterable[Pair], sizes: ShortlistSizes) -> tuple[list[Links], Ids, Ids, int]:
+    """Return the links, the sorted keys of the link types, the count of each target token, and the number of pairs.
 
-    The key of a kind is  source token * vocabulary + target token.
+    The key of a link type is  source token * vocabulary + target token.
     """
     keys: list[Ids] = []
-    groups: list[tuple[Ids, Ids]] = []
+    spans: list[tuple[Ids, Ids]] = []
     uses, count, total = np.zeros(sizes.vocabulary, np.int64), 0, 0
-    for some in _in_groups(pairs):
-        blocks = [np.add.outer(np.asarray(target), np.asarray(source) * sizes.vocabulary) for source, target in some]
+    for group in _groups(pairs):
+        blocks = [np.add.outer(np.asarray(target), np.asarray(source) * sizes.vocabulary) for source, target in group]
         keys.append(np.concatenate([block.ravel() for block in blocks]))
         lengths = np.repeat([block.shape[1] for block in blocks], [block.shape[0] for block in blocks])
-        groups.append((np.cumsum(lengths) - lengths, lengths))
-        uses += np.bincount(np.concatenate([target for _, target in some]), minlength=sizes.vocabulary)
-        count, total = count + len(some), total + len(keys[-1])
-        if total > MOST_COMBINATIONS:
+        spans.append((np.cumsum(lengths) - lengths, lengths))
+        uses += np.bincount(np.concatenate([target for _, target in group]), minlength=sizes.vocabulary)
+        count, total = count + len(group), total + len(keys[-1])
+        if total > MAX_LINKS:
             break
     if not count:
         raise DataError("there is no sentence pair to learn from")
-    kinds = np.unique(np.concatenate([np.unique(part) for part in keys]))
-    parts = []
-    while keys:  # each is let go when its kinds are known
-        found = np.searchsorted(kinds, keys.pop()).astype(np.int32)
-        parts.append(Combinations(found, *groups.pop()))
-    return parts, kinds, uses, count
+    all_keys = np.unique(np.concatenate([np.unique(some) for some in keys]))
+    links = []
+    while keys:  # popped one by one to release their memory
+        types = np.searchsorted(all_keys, keys.pop()).astype(np.int32)
+        links.append(Links(types, *spans.pop()))
+    return links, all_keys, uses, count
 
 
-def _in_groups(pairs: Iterable[Pair]) -> Iterable[list[Pair]]:
+def _groups(pairs: Iterable[Pair]) -> Iterable[list[Pair]]:
     group: list[Pair] = []
     for pair in pairs:
         group.append(pair)
-        if len(group) == PAIRS_AT_ONCE:
+        if len(group) == PAIRS_PER_GROUP:
             yield group
             group = []
     if group:
         yield group
 
 
-def _estimated(parts: list[Combinations], sources: Ids, sizes: ShortlistSizes) -> Doubles:
-    """How likely each kind is: that its source token becomes its target token."""
-    chances = np.ones(len(sources))
+def _estimate(groups: list[Links], sources: Ids, sizes: ShortlistSizes) -> Doubles:
+    """Return for each link type the probability of its target token given its source token."""
+    probabilities = np.ones(len(sources))
     for _ in range(ROUNDS):
-        shares = np.zeros(len(sources))
-        for part in parts:
-            here = chances[part.kinds]  # (N,)
-            here /= np.repeat(np.add.reduceat(here, part.starts), part.lengths)
-            shares += np.bincount(part.kinds, here, minlength=len(sources))
-        totals = np.bincount(sources, shares, minlength=sizes.source_tokens)
-        chances = shares / totals[sources]
-    return chances
+        sums = np.zeros(len(sources))
+        for links in groups:
+            shares = probabilities[links.types]  # (N,)
+            shares /= np.repeat(np.add.reduceat(shares, links.starts), links.lengths)
+            sums += np.bincount(links.types, shares, minlength=len(sources))
+        totals = np.bincount(sources, sums, minlength=sizes.source_tokens)
+        probabilities = sums / totals[sources]
+    return probabilities
 
 
-def _best(keys: Ids, chances: Doubles, sizes: ShortlistSizes) -> list[Ids]:
-    """The likeliest few words of each source token."""
-    sources, words = np.divmod(keys, sizes.vocabulary)
-    order = np.lexsort((-chances, sources))
+def _best(keys: Ids, probabilities: Doubles, sizes: ShortlistSizes) -> list[Ids]:
+    """Return the most likely target tokens of each source token."""
+    sources, targets = np.divmod(keys, sizes.vocabulary)
+    order = np.lexsort((-probabilities, sources))
     ends = np.searchsorted(sources, np.arange(sizes.source_tokens + 1))
-    return [words[order[start : min(end, start + sizes.best)]] for start, end in pairwise(ends)]
+    return [targets[order[start : min(end, start + sizes.best)]] for start, end in pairwise(ends)]

@@ -1,4 +1,4 @@
-"""A comparison asks a bundle whose encoder is gone, and is told the same."""
+"""A comparison with a cached encoder gives the same outputs as one with the encoder in memory."""
 
 import gc
 import weakref
@@ -7,8 +7,10 @@ from pathlib import Path
 import pytest
 
 from seq2edge import Translator
-from seq2edge_graphs.parity.cached_encoder import cache_encoder
-from seq2edge_graphs.parity.measure import BATCH_SIZES, SEARCHES, ParityTask
+from seq2edge.bundle.bundle import EMBEDDED, load_bundle
+from seq2edge.engine.engine import OnnxEngine
+from seq2edge_graphs.parity.cached_encoder import EncoderCache
+from seq2edge_graphs.parity.record import SEARCHES, ParityTask
 
 TEXTS = ["Good morning.", "Where is the old bridge that you told me about?", "I like cheese.", "No."] * 3
 
@@ -23,21 +25,27 @@ def task(translator: Translator) -> ParityTask:
     return ParityTask(translator.tokenizer.encode(TEXTS), translator.manifest.generation, 30)
 
 
-def encode_all(translator: Translator, task: ParityTask, folder: Path) -> None:
-    batches = ([task.sources[place] for place in batch] for batch in task.batches(BATCH_SIZES))
-    cache_encoder(translator.engine, batches, folder)
+@pytest.fixture
+def cache(tmp_path: Path) -> EncoderCache:
+    return EncoderCache(tmp_path)
 
 
-def test_every_way_of_a_comparison_is_answered_the_same(
-    translator: Translator, task: ParityTask, tmp_path: Path
+@pytest.fixture
+def engine(cache: EncoderCache) -> OnnxEngine:
+    return OnnxEngine(load_bundle(EMBEDDED), threads=1, open_session=cache.open_session)
+
+
+def test_every_search_of_a_comparison_gives_the_same_outputs(
+    translator: Translator, task: ParityTask, cache: EncoderCache, engine: OnnxEngine
 ) -> None:
-    before = [task.outputs(translator.engine, *way) for way in SEARCHES]
-    encode_all(translator, task, tmp_path)
-    assert [task.outputs(translator.engine, *way) for way in SEARCHES] == before
+    cache.fill(engine, map(task.batch_sources, task.batches()))
+    for search in SEARCHES:
+        assert task.translate(engine, *search) == task.translate(translator.engine, *search)
 
 
-def test_the_encoder_leaves_memory(translator: Translator, task: ParityTask, tmp_path: Path) -> None:
-    encoder = weakref.ref(translator.engine.encoder)
-    encode_all(translator, task, tmp_path)
+def test_the_encoder_is_released(task: ParityTask, cache: EncoderCache, engine: OnnxEngine) -> None:
+    assert cache.encoder is not None
+    session = weakref.ref(cache.encoder.session)
+    cache.fill(engine, map(task.batch_sources, task.batches()))
     gc.collect()
-    assert encoder() is None
+    assert session() is None

@@ -1,4 +1,4 @@
-"""Each graph pass alone, on a graph of two products that share a table."""
+"""Each graph pass on a graph with a lookup and a product."""
 
 from pathlib import Path
 
@@ -38,14 +38,14 @@ def graph() -> ir.Model:
 
 def run(path: Path) -> np.ndarray:
     session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
-    (found,) = session.run(None, {"ids": np.array([3, 0, 63])})
-    return found
+    (output,) = session.run(None, {"ids": np.array([3, 0, 63])})
+    return output
 
 
 EXACT = TABLE[[3, 0, 63]] @ MATRIX
 
 
-def test_weights_of_two_graphs_are_in_one_file_once(tmp_path: Path) -> None:
+def test_weights_of_two_graphs_are_stored_once(tmp_path: Path) -> None:
     paths = [tmp_path / "a.onnx", tmp_path / "b.onnx"]
     save_sharing_weights({path: graph() for path in paths}, tmp_path / "weights.bin")
     assert (tmp_path / "weights.bin").stat().st_size <= TABLE.nbytes + MATRIX.nbytes + ALIGNMENT
@@ -53,7 +53,7 @@ def test_weights_of_two_graphs_are_in_one_file_once(tmp_path: Path) -> None:
         np.testing.assert_allclose(run(path), EXACT, rtol=1e-5, atol=1e-5)
 
 
-def test_strip_leaves_nothing_of_the_machine(tmp_path: Path) -> None:
+def test_strip_removes_paths_of_the_machine(tmp_path: Path) -> None:
     model = graph()
     strip(model)
     ir.save(model, tmp_path / "a.onnx")
@@ -61,22 +61,22 @@ def test_strip_leaves_nothing_of_the_machine(tmp_path: Path) -> None:
     np.testing.assert_allclose(run(tmp_path / "a.onnx"), EXACT, rtol=1e-5, atol=1e-5)
 
 
-def test_expose_gives_values_from_the_inside(tmp_path: Path) -> None:
+def test_expose_outputs_internal_values(tmp_path: Path) -> None:
     save_sharing_weights({tmp_path / "a.onnx": graph()}, tmp_path / "weights.bin")
     (tmp_path / "copy").mkdir()
     copy = expose(tmp_path / "a.onnx", ["rows.inside"], tmp_path / "copy", weights="weights.bin")
     np.testing.assert_array_equal(run(copy), TABLE[[3, 0, 63]])
 
 
-def test_expose_can_leave_the_outputs_in_front(tmp_path: Path) -> None:
+def test_expose_can_keep_the_outputs_first(tmp_path: Path) -> None:
     save_sharing_weights({tmp_path / "a.onnx": graph()}, tmp_path / "weights.bin")
     (tmp_path / "copy").mkdir()
-    copy = expose(tmp_path / "a.onnx", ["rows.inside"], tmp_path / "copy", weights="weights.bin", alone=False)
+    copy = expose(tmp_path / "a.onnx", ["rows.inside"], tmp_path / "copy", weights="weights.bin", keep_outputs=True)
     session = onnxruntime.InferenceSession(copy, providers=["CPUExecutionProvider"])
     assert [output.name for output in session.get_outputs()] == ["product", "rows.inside"]
 
 
-def test_weights_are_read_from_a_file_with_several_names(tmp_path: Path) -> None:
+def test_weights_are_read_from_a_file_with_several_hard_links(tmp_path: Path) -> None:
     save_sharing_weights({tmp_path / "a.onnx": graph()}, tmp_path / "weights.bin")
     (tmp_path / "second name").hardlink_to(tmp_path / "weights.bin")
     model = load_with_weights(tmp_path / "a.onnx")

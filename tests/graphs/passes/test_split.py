@@ -1,4 +1,4 @@
-"""Taking a part from a graph: a lookup that is multiplied for one output, and normed for another."""
+"""Extracting outputs from a graph: a lookup is multiplied for one output, and normalized for another."""
 
 from pathlib import Path
 
@@ -15,8 +15,8 @@ TABLE, MATRIX = (RANDOM.normal(size=size).astype(np.float32) for size in ((64, 4
 FEED = {"ids": np.array([3, 0, 63]), "factor": np.array(2, np.float32)}
 
 
-def value(name: str, kind: ir.DataType, shape: list[int | str]) -> ir.Value:
-    return ir.Value(name=name, type=ir.TensorType(kind), shape=ir.Shape(shape))
+def value(name: str, dtype: ir.DataType, shape: list[int | str]) -> ir.Value:
+    return ir.Value(name=name, type=ir.TensorType(dtype), shape=ir.Shape(shape))
 
 
 def constant(name: str, content: np.ndarray) -> ir.Value:
@@ -26,7 +26,7 @@ def constant(name: str, content: np.ndarray) -> ir.Value:
 
 
 def graph() -> ir.Model:
-    """Outputs product, scaled and mean, of which the latter two share an operator with optional outputs."""
+    """Output product, scaled and mean; the latter two are computed by an operator with optional outputs."""
     ids, factor = value("ids", ir.DataType.INT64, ["n"]), value("factor", ir.DataType.FLOAT, [])
     table, matrix, weight = constant("table", TABLE), constant("val_0", MATRIX), constant("weight", np.ones(48, "f"))
     rows = ir.node("Gather", [table, ids], outputs=[value("rows", ir.DataType.FLOAT, ["n", 48])])
@@ -54,7 +54,7 @@ def operators(model: ir.Model) -> list[str]:
     return [node.op_type for node in model.graph]
 
 
-def test_a_part_holds_only_what_leads_to_its_outputs() -> None:
+def test_a_part_has_only_the_nodes_that_its_outputs_depend_on() -> None:
     whole = graph()
     product, scaled = extract_outputs(whole, ["product"]), extract_outputs(whole, ["scaled"])
     assert operators(product) == ["Gather", "MatMul"]
@@ -63,18 +63,18 @@ def test_a_part_holds_only_what_leads_to_its_outputs() -> None:
     assert list(scaled.graph.initializers) == ["table", "weight"]
 
 
-def test_an_output_on_demand_is_left_out_where_nobody_demands_it() -> None:
+def test_an_unused_optional_output_is_dropped() -> None:
     whole = graph()
-    demanded = {name: extract_outputs(whole, [name]).graph for name in ("scaled", "mean")}
-    assert [len(node.outputs) for node in demanded["scaled"]] == [1, 1, 1]
-    assert [len(node.outputs) for node in demanded["mean"]] == [1, 2]
+    graphs = {name: extract_outputs(whole, [name]).graph for name in ("scaled", "mean")}
+    assert [len(node.outputs) for node in graphs["scaled"]] == [1, 1, 1]
+    assert [len(node.outputs) for node in graphs["mean"]] == [1, 2]
 
 
-def test_a_part_has_all_inputs_of_the_whole() -> None:
+def test_a_part_has_all_inputs_of_the_whole_graph() -> None:
     assert [entry.name for entry in extract_outputs(graph(), ["product"]).graph.inputs] == ["ids", "factor"]
 
 
-def test_the_whole_stays_as_it_is_and_shares_its_constants() -> None:
+def test_the_whole_graph_is_not_changed_and_shares_its_constants() -> None:
     whole = graph()
     part = extract_outputs(whole, ["product"])
     assert operators(whole) == ["Gather", "MatMul", "LayerNormalization", "Mul"]
@@ -83,27 +83,27 @@ def test_the_whole_stays_as_it_is_and_shares_its_constants() -> None:
         assert part.graph.initializers[name].const_value is whole.graph.initializers[name].const_value
 
 
-def test_the_parts_compute_what_the_whole_computes(tmp_path: Path) -> None:
+def test_the_parts_compute_the_same_as_the_whole_graph(tmp_path: Path) -> None:
     whole = graph()
     ir.save(whole, tmp_path / "whole.onnx")
     expected = run(tmp_path / "whole.onnx")
-    for names in (["product"], ["mean", "scaled"]):  # in the order asked for
+    for names in (["product"], ["mean", "scaled"]):  # in this order
         ir.save(extract_outputs(whole, names), tmp_path / "part.onnx")
-        found = run(tmp_path / "part.onnx")
-        assert list(found) == names
+        outputs = run(tmp_path / "part.onnx")
+        assert list(outputs) == names
         for name in names:
-            np.testing.assert_array_equal(found[name], expected[name])
+            np.testing.assert_array_equal(outputs[name], expected[name])
 
 
-def test_parts_in_fewer_bits_share_their_weights_and_no_name_is_given_twice(tmp_path: Path) -> None:
+def test_quantized_parts_share_their_weights_and_all_names_are_unique(tmp_path: Path) -> None:
     whole = graph()
     parts = {tmp_path / f"{name}.onnx": extract_outputs(whole, [name]) for name in ("product", "scaled")}
     for part in parts.values():
         quantize([part], plan_precision([part], "int8"), dialect="ort")
-        given = [str(entry.name) for node in part.graph for entry in node.outputs]
-        given += [*part.graph.initializers, *(str(entry.name) for entry in part.graph.inputs)]
-        assert len(set(given)) == len(given)
+        names = [str(entry.name) for node in part.graph for entry in node.outputs]
+        names += [*part.graph.initializers, *(str(entry.name) for entry in part.graph.inputs)]
+        assert len(set(names)) == len(names)
     save_sharing_weights(parts, tmp_path / "weights.bin")
-    assert (tmp_path / "weights.bin").stat().st_size == TABLE.size + MATRIX.size  # scales so few are in the graphs
+    assert (tmp_path / "weights.bin").stat().st_size == TABLE.size + MATRIX.size  # such small scales are in the graphs
     error = np.abs(run(tmp_path / "product.onnx")["product"] - TABLE[FEED["ids"]] @ MATRIX).max()
     assert 0 < error < 0.02 * np.abs(TABLE @ MATRIX).max()  # two roundings by half of 1/127 of the largest

@@ -17,11 +17,11 @@ def graphs() -> list[ir.Model]:
     return [tied(TABLE), linear("MatMul", TABLE[:32], TABLE[0, :32])]
 
 
-def test_parts_are_the_large_weights_of_all_graphs_each_once() -> None:
+def test_the_large_weights_of_all_graphs_are_named_once() -> None:
     assert weight_names([*graphs(), tied(TABLE)]) == ["tokens.weight", "linear.weight"]
 
 
-def test_small_weights_and_biases_are_no_parts() -> None:
+def test_small_weights_and_biases_are_not_quantized() -> None:
     assert weight_names([linear("Gemm", TABLE[:2, :8], np.zeros(2, np.float32))]) == []
 
 
@@ -29,7 +29,7 @@ def test_small_weights_and_biases_are_no_parts() -> None:
     ("precision", "higher"),
     [("int4", "int8"), ("int8", "fp16"), ("int8-blocks", "fp16"), ("fp16", "fp32"), ("fp32", "fp32")],
 )
-def test_what_a_pattern_keeps_gets_the_next_higher_precision(precision: Precision, higher: Precision) -> None:
+def test_weights_that_match_a_pattern_get_the_next_higher_precision(precision: Precision, higher: Precision) -> None:
     assert plan_precision(graphs(), precision) == {"tokens.weight": precision, "linear.weight": precision}
     kept = plan_precision(graphs(), precision, keep=["lin*"])
     assert kept == {"tokens.weight": precision, "linear.weight": higher}
@@ -40,7 +40,7 @@ def test_a_pattern_that_matches_nothing_is_an_error() -> None:
         plan_precision(graphs(), "int8", keep=["lin*", "decoder.*"])
 
 
-def test_each_part_becomes_what_the_plan_says() -> None:
+def test_each_weight_gets_its_planned_precision() -> None:
     models = graphs()
     quantize(models, {"tokens.weight": "fp32", "linear.weight": "int8"}, dialect="ort")
     weights = [
@@ -50,23 +50,23 @@ def test_each_part_becomes_what_the_plan_says() -> None:
     assert [weight.dtype for weight in weights] == [ir.DataType.FLOAT, ir.DataType.INT8]
 
 
-def test_halves_are_widened_when_the_graph_is_loaded(tmp_path: Path) -> None:
+def test_float16_weights_are_cast_to_float32(tmp_path: Path) -> None:
     model, ids = tied(TABLE), np.array([1, 2, 99])
     quantize([model], plan_precision([model], "fp16"), dialect="portable")
-    found, scores = run(model, tmp_path, {"ids": ids})
-    np.testing.assert_array_equal(found, TABLE[ids].astype(np.float16).astype(np.float32))
+    rows, scores = run(model, tmp_path, {"ids": ids})
+    np.testing.assert_array_equal(rows, TABLE[ids].astype(np.float16).astype(np.float32))
     np.testing.assert_allclose(scores, TABLE[ids] @ TABLE.T, atol=2e-2)
     assert (tmp_path / "weights.bin").stat().st_size == TABLE.nbytes / 2
 
 
-def test_a_weight_that_is_read_in_two_ways_at_odds_is_only_stored_smaller(tmp_path: Path) -> None:
-    """Looked up by rows and multiplied by columns: no scale serves both."""
+def test_a_weight_with_conflicting_channels_is_stored_as_a_table(tmp_path: Path) -> None:
+    """Its channels are rows to the lookup and columns to the product: no scale per channel serves both."""
     tape, ids = ir.tape.Tape(), given("ids", ["n"], ir.DataType.INT64)
     table = constant(tape, "square", TABLE[:64])
     product = tape.op("MatMul", [tape.op("Gather", [table, ids]), table])
     model = finish(tape, [ids], {"y": product})
     quantize([model], plan_precision([model], "int8"), dialect="ort")
-    (found,) = run(model, tmp_path, {"ids": np.arange(5)})
+    (output,) = run(model, tmp_path, {"ids": np.arange(5)})
     exact = TABLE[:5] @ TABLE[:64]
-    assert 0 < np.abs(found - exact).max() < 0.02 * np.abs(exact).max()
+    assert 0 < np.abs(output - exact).max() < 0.02 * np.abs(exact).max()
     assert (tmp_path / "weights.bin").stat().st_size < 1.2 * 64 * 64

@@ -15,7 +15,7 @@ CHANNELS = RANDOM.normal(size=(32, 96)).astype(np.float32)  # (N, K)
 BIAS = RANDOM.normal(size=32).astype(np.float32)
 ROWS = (RANDOM.normal(size=(9, 96)) * 10.0 ** RANDOM.uniform(-4, 4, size=(9, 1))).astype(np.float32)
 TABLE = RANDOM.normal(size=(100, 64)).astype(np.float32)
-ACTIVATIONS = 0.01  # what rounding a row to 8 bits does to a product of 96 terms, in units of the largest of the row
+ACTIVATIONS = 0.01  # error of a product of 96 terms with 8-bit activations, relative to the largest of its row
 
 
 def to_int4(model: ir.Model) -> ir.Model:
@@ -23,8 +23,8 @@ def to_int4(model: ir.Model) -> ir.Model:
     return model
 
 
-def relative(found: np.ndarray, wanted: np.ndarray) -> float:
-    return float((np.abs(found - wanted).max(axis=-1) / np.abs(wanted).max(axis=-1)).max())
+def relative_error(actual: np.ndarray, exact: np.ndarray) -> float:
+    return float((np.abs(actual - exact).max(axis=-1) / np.abs(exact).max(axis=-1)).max())
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -32,10 +32,10 @@ def test_every_form_of_a_product_computes_with_blocks(tmp_path: Path, form: str)
     model = to_int4(linear(form, CHANNELS, BIAS))
     assert operators(model).count("MatMulNBits") == 1
     assert not {"MatMul", "Gemm"} & set(operators(model))
-    (found,) = run(model, tmp_path, {"x": ROWS})
-    kept = round_int4_blocks(CHANNELS).numbers()
-    assert relative(found - BIAS, ROWS @ kept.T) < ACTIVATIONS
-    assert 0 < relative(found - BIAS, ROWS @ CHANNELS.T) < 0.2
+    (output,) = run(model, tmp_path, {"x": ROWS})
+    kept = round_int4_blocks(CHANNELS).dequantized()
+    assert relative_error(output - BIAS, ROWS @ kept.T) < ACTIVATIONS
+    assert 0 < relative_error(output - BIAS, ROWS @ CHANNELS.T) < 0.2
 
 
 def test_a_row_does_not_depend_on_the_others(tmp_path: Path) -> None:
@@ -48,14 +48,14 @@ def test_a_row_does_not_depend_on_the_others(tmp_path: Path) -> None:
 
 
 def test_a_row_of_zeros_gives_the_bias(tmp_path: Path) -> None:
-    (found,) = run(to_int4(linear("MatMul", CHANNELS, BIAS)), tmp_path, {"x": np.zeros((2, 96), np.float32)})
-    np.testing.assert_array_equal(found, [BIAS, BIAS])
+    (output,) = run(to_int4(linear("MatMul", CHANNELS, BIAS)), tmp_path, {"x": np.zeros((2, 96), np.float32)})
+    np.testing.assert_array_equal(output, [BIAS, BIAS])
 
 
-def test_a_tied_embedding_is_in_the_file_once(tmp_path: Path) -> None:
+def test_a_tied_embedding_is_stored_once(tmp_path: Path) -> None:
     tape, ids = ir.tape.Tape(), given("ids", ["n"], ir.DataType.INT64)
-    found = tape.op("Gather", [tape.initializer(ir.tensor(TABLE, name="tokens.weight")), ids])
-    graphs = [tied(TABLE), finish(tape, [ids], {"found": found})]
+    rows = tape.op("Gather", [tape.initializer(ir.tensor(TABLE, name="tokens.weight")), ids])
+    graphs = [tied(TABLE), finish(tape, [ids], {"rows": rows})]
     quantize(graphs, plan_precision(graphs, "int4"), dialect="ort", grams={"tokens.weight": np.eye(64)})
     paths = (tmp_path / "a.onnx", tmp_path / "b.onnx")
     save_sharing_weights(dict(zip(paths, graphs, strict=True)), tmp_path / "weights.bin")
@@ -63,21 +63,21 @@ def test_a_tied_embedding_is_in_the_file_once(tmp_path: Path) -> None:
     assert (tmp_path / "weights.bin").stat().st_size <= TABLE.size / 2 + blocks + units + 3 * 64  # alignment
 
 
-def test_a_tied_embedding_gives_the_same_numbers_to_lookup_and_output(tmp_path: Path) -> None:
+def test_a_tied_embedding_has_the_same_values_in_lookup_and_output(tmp_path: Path) -> None:
     rows, scores = run(to_int4(tied(TABLE)), tmp_path, {"ids": np.arange(100)})
-    kept = round_int4_blocks(TABLE).numbers()
+    kept = round_int4_blocks(TABLE).dequantized()
     np.testing.assert_allclose(rows, kept, rtol=1e-5)
-    assert relative(scores, kept @ kept.T) < ACTIVATIONS
+    assert relative_error(scores, kept @ kept.T) < ACTIVATIONS
 
 
-def test_channels_that_no_block_divides_are_kept_in_eight_bits(tmp_path: Path) -> None:
+def test_channels_that_no_block_size_divides_are_kept_in_8_bits(tmp_path: Path) -> None:
     model = to_int4(linear("MatMul", CHANNELS[:, :40], BIAS))
     assert "MatMulIntegerToFloat" in operators(model)
-    (found,) = run(model, tmp_path, {"x": ROWS[:, :40]})
-    assert relative(found - BIAS, ROWS[:, :40] @ CHANNELS[:, :40].T) < 0.02
+    (output,) = run(model, tmp_path, {"x": ROWS[:, :40]})
+    assert relative_error(output - BIAS, ROWS[:, :40] @ CHANNELS[:, :40].T) < 0.02
 
 
-def test_the_portable_dialect_has_no_four_bits() -> None:
+def test_the_portable_dialect_does_not_support_4_bits() -> None:
     model = linear("MatMul", CHANNELS, BIAS)
     with pytest.raises(UsageError, match="--dialect ort"):
         quantize([model], plan_precision([model], "int4"), dialect="portable")

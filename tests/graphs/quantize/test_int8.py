@@ -13,8 +13,8 @@ RANDOM = np.random.default_rng(0)
 CHANNELS = RANDOM.normal(size=(32, 64)).astype(np.float32)  # (N, K)
 BIAS = RANDOM.normal(size=32).astype(np.float32)
 ROWS = (RANDOM.normal(size=(9, 64)) * 10.0 ** RANDOM.uniform(-4, 4, size=(9, 1))).astype(np.float32)
-# Weights and activations are off by at most half of 1/127 of the largest, on average by half of that; over 64 terms the
-# errors mostly cancel.
+# Weights and activations have an error of at most half of 1/127 of the largest, on average half of that; over 64 terms
+# the errors mostly cancel.
 ERROR = 0.02
 
 
@@ -23,9 +23,9 @@ def to_int8(model: ir.Model, dialect: Dialect = "ort") -> ir.Model:
     return model
 
 
-def relative(found: np.ndarray, wanted: np.ndarray) -> float:
-    """The largest error of a row, in units of its largest number."""
-    return float((np.abs(found - wanted).max(axis=-1) / np.abs(wanted).max(axis=-1)).max())
+def relative_error(actual: np.ndarray, exact: np.ndarray) -> float:
+    """Return the largest error of a row, relative to its largest element."""
+    return float((np.abs(actual - exact).max(axis=-1) / np.abs(exact).max(axis=-1)).max())
 
 
 @pytest.mark.parametrize("dialect", ["ort", "portable"])
@@ -35,12 +35,12 @@ def test_every_form_of_a_product_computes_with_integers(tmp_path: Path, form: st
     assert not {"MatMul", "Gemm"} & set(operators(model))
     assert model.graph.initializers["linear.weight"].const_value.dtype == ir.DataType.INT8
     assert all(not node.domain for node in model.graph) or dialect == "ort"
-    (found,) = run(model, tmp_path, {"x": ROWS})
-    assert 0 < relative(found - BIAS, ROWS @ CHANNELS.T) < ERROR
+    (output,) = run(model, tmp_path, {"x": ROWS})
+    assert 0 < relative_error(output - BIAS, ROWS @ CHANNELS.T) < ERROR
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_a_row_is_the_same_alone_and_among_others(tmp_path: Path, form: str) -> None:
+def test_a_row_does_not_depend_on_the_others(tmp_path: Path, form: str) -> None:
     session = load(to_int8(linear(form, CHANNELS, BIAS)), tmp_path)
     (together,) = session.run(None, {"x": ROWS})
     for number, row in enumerate(ROWS):
@@ -51,16 +51,16 @@ def test_a_row_is_the_same_alone_and_among_others(tmp_path: Path, form: str) -> 
 def test_a_row_of_zeros_gives_the_bias(tmp_path: Path) -> None:
     rows = np.concatenate([ROWS, np.zeros((2, 64), np.float32)])
     for relu in (False, True):
-        (found,) = run(to_int8(linear("MatMul", CHANNELS, BIAS, relu=relu)), tmp_path, {"x": rows})
-        np.testing.assert_array_equal(found[-2:], [BIAS, BIAS])
-        assert np.isfinite(found).all()
+        (output,) = run(to_int8(linear("MatMul", CHANNELS, BIAS, relu=relu)), tmp_path, {"x": rows})
+        np.testing.assert_array_equal(output[-2:], [BIAS, BIAS])
+        assert np.isfinite(output).all()
 
 
-def test_what_comes_from_a_relu_is_rounded_twice_as_finely(tmp_path: Path) -> None:
+def test_the_output_of_a_relu_is_rounded_twice_as_finely(tmp_path: Path) -> None:
     rows, exact = np.maximum(ROWS, 0), np.maximum(ROWS, 0) @ CHANNELS.T
     (fine,) = run(to_int8(linear("MatMul", CHANNELS, BIAS * 0, relu=True)), tmp_path, {"x": ROWS})
     (plain,) = run(to_int8(linear("MatMul", CHANNELS, BIAS * 0)), tmp_path, {"x": rows})
-    errors = [np.abs(found - exact).mean() for found in (fine, plain)]
+    errors = [np.abs(output - exact).mean() for output in (fine, plain)]
     assert errors[0] < errors[1]
 
 
@@ -70,43 +70,45 @@ def test_products_of_the_same_rows_share_their_rounding(tmp_path: Path) -> None:
     values = tape.op("MatMul", [x, tape.initializer(ir.tensor(-CHANNELS.T.copy(), name="value.weight"))])
     model = to_int8(finish(tape, [x], {"keys": keys, "values": values}))
     assert operators(model).count("QuantizeLinear") == 1
-    found = run(model, tmp_path, {"x": ROWS.reshape(3, 3, 64)})
-    assert relative(found[0], ROWS.reshape(3, 3, 64) @ CHANNELS.T) < ERROR
-    np.testing.assert_allclose(found[0], -found[1], rtol=1e-6)
+    outputs = run(model, tmp_path, {"x": ROWS.reshape(3, 3, 64)})
+    assert relative_error(outputs[0], ROWS.reshape(3, 3, 64) @ CHANNELS.T) < ERROR
+    np.testing.assert_allclose(outputs[0], -outputs[1], rtol=1e-6)
 
 
 def test_a_tied_embedding_is_one_tensor_for_lookup_and_output(tmp_path: Path) -> None:
     table, ids = RANDOM.normal(size=(100, 64)).astype(np.float32), np.array([3, 99, 0, 3])
     model = to_int8(tied(table))
     rows, scores = run(model, tmp_path, {"ids": ids})
-    assert relative(rows, table[ids]) < 0.5 / 64  # half a step, where pairs of weights leave at least 64 of them
-    assert relative(scores, table[ids] @ table.T) < ERROR
+    assert (
+        relative_error(rows, table[ids]) < 0.5 / 64
+    )  # half of at least 64 steps, which is what the bound on pairs leaves
+    assert relative_error(scores, table[ids] @ table.T) < ERROR
     scales = 2 * len(table)
     assert (tmp_path / "weights.bin").stat().st_size <= table.size + scales + 64  # alignment
 
 
-def test_a_graph_that_looks_up_shares_its_bytes_with_one_that_also_multiplies(tmp_path: Path) -> None:
+def test_a_lookup_shares_its_bytes_with_a_graph_that_also_multiplies(tmp_path: Path) -> None:
     table, ids = RANDOM.normal(size=(100, 64)).astype(np.float32), given("ids", ["n"], ir.DataType.INT64)
     tape = ir.tape.Tape()
-    found = tape.op("Gather", [tape.initializer(ir.tensor(table, name="tokens.weight")), ids])
-    graphs = [tied(table), finish(tape, [ids], {"found": found})]
+    rows = tape.op("Gather", [tape.initializer(ir.tensor(table, name="tokens.weight")), ids])
+    graphs = [tied(table), finish(tape, [ids], {"rows": rows})]
     quantize(graphs, plan_precision(graphs, "int8"), dialect="ort")
     paths = (tmp_path / "a.onnx", tmp_path / "b.onnx")
     save_sharing_weights(dict(zip(paths, graphs, strict=True)), tmp_path / "weights.bin")
     assert (tmp_path / "weights.bin").stat().st_size <= table.size + 2 * len(table) + 64
 
 
-def test_graphs_that_lie_in_files_can_be_rewritten(tmp_path: Path) -> None:
+def test_graphs_with_memory_mapped_weights_can_be_quantized(tmp_path: Path) -> None:
     (tmp_path / "full").mkdir()
     save_sharing_weights(
         {tmp_path / "full" / "graph.onnx": linear("Gemm", CHANNELS, BIAS)}, tmp_path / "full" / "w.bin"
     )
-    (found,) = run(to_int8(load_with_weights(tmp_path / "full" / "graph.onnx")), tmp_path, {"x": ROWS})
-    (wanted,) = run(to_int8(linear("Gemm", CHANNELS, BIAS)), tmp_path, {"x": ROWS})
-    np.testing.assert_array_equal(found, wanted)
+    (mapped,) = run(to_int8(load_with_weights(tmp_path / "full" / "graph.onnx")), tmp_path, {"x": ROWS})
+    (in_memory,) = run(to_int8(linear("Gemm", CHANNELS, BIAS)), tmp_path, {"x": ROWS})
+    np.testing.assert_array_equal(mapped, in_memory)
 
 
-def test_a_product_of_two_activations_stays_as_it_is() -> None:
+def test_a_product_of_two_activations_is_not_quantized() -> None:
     tape, x = ir.tape.Tape(), given("x", ["rows", 64])
     model = to_int8(finish(tape, [x], {"y": tape.op("MatMul", [x, tape.op("Transpose", [x], {"perm": [1, 0]})])}))
     assert operators(model) == ["Transpose", "MatMul"]

@@ -7,8 +7,8 @@ RANDOM = np.random.default_rng(0)
 
 
 @pytest.mark.parametrize("width", [1, 2, 3, 64, 257])
-@pytest.mark.parametrize("kind", ["normal", "uniform", "equal", "outlier", "zeros", "tiny"])
-def test_no_pair_of_neighbours_can_saturate_sixteen_bits(width: int, kind: str) -> None:
+@pytest.mark.parametrize("distribution", ["normal", "uniform", "equal", "outlier", "zeros", "tiny"])
+def test_no_pair_of_neighbours_can_saturate_16_bits(width: int, distribution: str) -> None:
     channels = {
         "normal": RANDOM.normal(size=(50, width)),
         "uniform": RANDOM.uniform(0.4, 0.5, size=(50, width)),  # one sign: the worst case for sums
@@ -16,7 +16,7 @@ def test_no_pair_of_neighbours_can_saturate_sixteen_bits(width: int, kind: str) 
         "outlier": np.where(RANDOM.random((50, width)) < 0.02, 100.0, 0.1),
         "zeros": np.zeros((50, width)),
         "tiny": RANDOM.normal(size=(50, width)) * 1e-30,
-    }[kind].astype(np.float32)
+    }[distribution].astype(np.float32)
     integers, _ = round_channels(channels, steps=127)
     wide = np.pad(integers.astype(np.int64), ((0, 0), (0, width % 2)))
     left, right = wide[:, 0::2], wide[:, 1::2]
@@ -38,11 +38,11 @@ def test_rows_of_a_table_use_the_full_range() -> None:
     table = RANDOM.normal(size=(3, 5, 16)).astype(np.float32)
     integers, scale = round_rows(table)
     assert scale.shape == (3, 5, 1)
-    assert (np.abs(integers).max(axis=-1) >= 126).all()  # less the rounding of the scale
+    assert (np.abs(integers).max(axis=-1) >= 126).all()  # 127 minus the rounding of the scale
     assert (np.abs(integers * scale - table) <= scale * 0.5001).all()
 
 
-def test_scales_are_rounded_up_to_what_bfloat16_holds() -> None:
+def test_scales_are_rounded_up_to_bfloat16() -> None:
     scale = np.float32(10.0) ** RANDOM.uniform(-30, 3, size=1000).astype(np.float32)
     up = round_up_to_bfloat16(scale)
     assert (up >= scale).all()

@@ -1,4 +1,4 @@
-"""The embedded model with a shortlist: equal where the list is everything, and the same alone and in a batch."""
+"""The embedded model with a shortlist: exact with all target tokens, and independent of the batch."""
 
 import json
 from pathlib import Path
@@ -23,32 +23,32 @@ TEXTS = [
     "No.",
 ]
 VOCABULARY = 7000
-SCORES = 1e-5  # exponentials are added up in other groups
+SCORES = 1e-5  # exponentials are summed in another order
 
 
-def everything(bundle: Bundle) -> Shortlist:
+def all_tokens(bundle: Bundle) -> Shortlist:
     return shortlist_of([], np.arange(VOCABULARY), VOCABULARY)
 
 
-def some_words(bundle: Bundle) -> Shortlist:
+def some_tokens(bundle: Bundle) -> Shortlist:
     random = np.random.default_rng(0)
     return shortlist_of([random.choice(VOCABULARY, 60, replace=False) for _ in range(VOCABULARY)], [3], VOCABULARY)
 
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return add_shortlist(EMBEDDED, tmp_path_factory.mktemp("whole") / "bundle", everything).folder
+    return add_shortlist(EMBEDDED, tmp_path_factory.mktemp("whole") / "bundle", all_tokens).folder
 
 
 @pytest.fixture(scope="module")
-def narrow(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return add_shortlist(EMBEDDED, tmp_path_factory.mktemp("narrow") / "bundle", some_words).folder
+def restricted(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return add_shortlist(EMBEDDED, tmp_path_factory.mktemp("restricted") / "bundle", some_tokens).folder
 
 
 @pytest.mark.parametrize("beams", [1, 4])
-def test_with_the_whole_vocabulary_nothing_changes(whole: Path, beams: int) -> None:
+def test_a_shortlist_of_the_whole_vocabulary_changes_nothing(whole: Path, beams: int) -> None:
     with_list, without = (
-        Translator(whole, threads=1, shortlist=kind).translate(TEXTS, num_beams=beams) for kind in (True, False)
+        Translator(whole, threads=1, shortlist=used).translate(TEXTS, num_beams=beams) for used in (True, False)
     )
     assert [one.tokens for one in with_list] == [one.tokens for one in without]
     for one, other in zip(with_list, without, strict=True):
@@ -58,25 +58,25 @@ def test_with_the_whole_vocabulary_nothing_changes(whole: Path, beams: int) -> N
 @pytest.mark.parametrize(
     "options", [{"num_beams": 1}, {"num_beams": 3}, {"do_sample": True, "seed": 1, "num_beams": 1}]
 )
-def test_a_sentence_says_the_same_alone_and_in_a_batch(narrow: Path, options: dict[str, int]) -> None:
-    translator = Translator(narrow, threads=1)
-    drawn = "do_sample" in options  # what is drawn depends on the number of the text: only the first is alone there
+def test_a_translation_does_not_depend_on_the_batch(restricted: Path, options: dict[str, int]) -> None:
+    translator = Translator(restricted, threads=1)
+    sampled = "do_sample" in options  # samples depend on the index of the text: only the first has the same alone
     together = translator.translate(TEXTS, max_new_tokens=12, **options)
-    alone = [translator.translate([text], max_new_tokens=12, **options)[0] for text in TEXTS[: 1 if drawn else None]]
-    for one, other in zip(alone, together, strict=not drawn):
+    alone = [translator.translate([text], max_new_tokens=12, **options)[0] for text in TEXTS[: 1 if sampled else None]]
+    for one, other in zip(alone, together, strict=not sampled):
         assert one.tokens == other.tokens
         assert one.score == pytest.approx(other.score, abs=SCORES)
 
 
-def test_only_words_of_the_list_are_said(narrow: Path) -> None:
-    translator = Translator(narrow, threads=1)
-    table, sources = some_words(translator.bundle), translator.tokenizer.encode(TEXTS)
+def test_only_listed_tokens_are_generated(restricted: Path) -> None:
+    translator = Translator(restricted, threads=1)
+    table, sources = some_tokens(translator.bundle), translator.tokenizer.encode(TEXTS)
     for source, result in zip(sources, translator.translate(TEXTS, max_new_tokens=12), strict=True):
         assert table.allowed([source])[0, list(result.tokens)].all()
 
 
-def test_a_hook_and_a_stream_work_with_ids(narrow: Path) -> None:
-    translator = Translator(narrow, threads=1)
+def test_a_hook_and_a_stream_work_with_ids(restricted: Path) -> None:
+    translator = Translator(restricted, threads=1)
     [plain] = translator.translate(TEXTS[:1], max_new_tokens=8)
     [hooked] = translator.translate(TEXTS[:1], max_new_tokens=8, hook=lambda sentences, tokens, scores: scores)
     assert hooked.tokens == plain.tokens
@@ -84,19 +84,19 @@ def test_a_hook_and_a_stream_work_with_ids(narrow: Path) -> None:
     assert "".join(stream) == plain.text
 
 
-def test_weights_are_there_once(whole: Path) -> None:
+def test_weights_are_stored_once(whole: Path) -> None:
     assert (whole / tensor_names.WEIGHTS).read_bytes() == (EMBEDDED / tensor_names.WEIGHTS).read_bytes()
     assert (whole / tensor_names.SHORT_DECODER).stat().st_size < 40_000
 
 
 def test_a_shortlist_of_another_model_is_refused(whole: Path, tmp_path: Path) -> None:
     made = add_shortlist(EMBEDDED, tmp_path / "bundle", lambda bundle: shortlist_of([], [3], 5))
-    with pytest.raises(BundleError, match="is for 5 words"):
+    with pytest.raises(BundleError, match="is for a vocabulary of 5"):
         Translator(made.folder, threads=1)
 
 
-def test_a_manifest_must_name_the_graphs_of_a_shortlist(narrow: Path, tmp_path: Path) -> None:
-    made = add_shortlist(narrow, tmp_path / "bundle", some_words)  # one that had a shortlist gets another
+def test_a_manifest_must_list_the_graphs_of_a_shortlist(restricted: Path, tmp_path: Path) -> None:
+    made = add_shortlist(restricted, tmp_path / "bundle", some_tokens)  # replaces the shortlist
     (made.folder / tensor_names.WORDS_GRAPH).unlink()
     manifest = json.loads((made.folder / tensor_names.MANIFEST).read_text(encoding="utf-8"))
     del manifest["files"][tensor_names.WORDS_GRAPH]
@@ -105,7 +105,7 @@ def test_a_manifest_must_name_the_graphs_of_a_shortlist(narrow: Path, tmp_path: 
         load_bundle(made.folder)
 
 
-def test_the_command_learns_and_tells(tmp_path: Path) -> None:
+def test_the_command_reports_the_number_of_pairs(tmp_path: Path) -> None:
     pairs = tmp_path / "pairs.tsv"
     pairs.write_text("Good morning.\tGuten Morgen.\nGood night.\tGute Nacht.\n" * 5, encoding="utf-8")
     run = CliRunner().invoke(main, ["shortlist", str(EMBEDDED), str(tmp_path / "made"), "--learn", str(pairs)])
@@ -122,12 +122,12 @@ def test_the_command_learns_and_tells(tmp_path: Path) -> None:
     [
         ([], "either --marian or --learn"),
         (["--marian", "a", "--learn", "b"], "either --marian or --learn"),
-        (["--marian", "a", "--best", "3"], "go with --learn"),
+        (["--marian", "a", "--best", "3"], "only used with --learn"),
         (["--learn", "bad.tsv"], "line 1 has 1 columns"),
         (["--marian", "bad.tsv"], "cannot be used as a shortlist"),
     ],
 )
-def test_wrong_use_is_told_in_one_sentence_and_nothing_is_written(
+def test_usage_errors_are_reported_and_nothing_is_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], reason: str
 ) -> None:
     monkeypatch.chdir(tmp_path)

@@ -1,4 +1,4 @@
-"""Marian's binary shortlists, from files that are written here by their description."""
+"""Marian's binary shortlists, from files written by the description of the format."""
 
 import struct
 from itertools import chain
@@ -13,7 +13,7 @@ from seq2edge_graphs.shortlist.marian_lex import SIGNATURE, checksum_of, read_ma
 LISTS = [[4, 5], [], [3], [1, 2, 8]]
 
 
-def written(path: Path, lists: list[list[int]] = LISTS, **changes: int) -> Path:
+def write(path: Path, lists: list[list[int]] = LISTS, **changes: int) -> Path:
     ends = np.cumsum([0, *map(len, lists)])
     sizes = {"first": 2, "best": 3, "offsets": len(ends), "words": int(ends[-1])} | changes
     rest = struct.pack("<4Q", *(sizes[name] for name in ("first", "best", "offsets", "words")))
@@ -26,19 +26,19 @@ def read(path: Path, *, source_tokens: int = 4, vocabulary: int = 9, shared: boo
     return read_marian_lex(path, source_tokens=source_tokens, vocabulary=vocabulary, shared=shared)
 
 
-def test_lists_and_first_words_are_read(tmp_path: Path) -> None:
-    table = read(written(tmp_path / "lex.bin"))
+def test_lists_and_first_tokens_are_read(tmp_path: Path) -> None:
+    table = read(write(tmp_path / "lex.bin"))
     assert [table.of(token).tolist() for token in range(4)] == LISTS
     assert table.always.tolist() == [0, 1]
 
 
-def test_in_one_vocabulary_a_token_may_become_itself(tmp_path: Path) -> None:
-    table = read(written(tmp_path / "lex.bin"), shared=True)
+def test_with_a_shared_vocabulary_a_token_may_be_translated_to_itself(tmp_path: Path) -> None:
+    table = read(write(tmp_path / "lex.bin"), shared=True)
     assert [table.of(token).tolist() for token in range(4)] == [[0, 4, 5], [1], [2, 3], [1, 2, 3, 8]]
 
 
-def test_the_checksum_is_the_one_of_the_format() -> None:
-    """By hand for two numbers: a seed of 0 takes in 1, and what that gives takes in 2."""
+def test_the_checksum_follows_the_format() -> None:
+    """Computed by hand for the numbers 1 and 2, with a seed of 0."""
     first = 1 + 0x9E3779B9
     second = first ^ (2 + 0x9E3779B9 + (first << 6) + (first >> 2))
     assert checksum_of(struct.pack("<2Q", 1, 2)) == second
@@ -53,33 +53,33 @@ def test_the_checksum_is_the_one_of_the_format() -> None:
         ({"words": 7}, "bytes instead of"),
     ],
 )
-def test_sizes_and_checksum_are_not_believed(tmp_path: Path, changes: dict[str, int], reason: str) -> None:
+def test_wrong_sizes_and_checksums_are_refused(tmp_path: Path, changes: dict[str, int], reason: str) -> None:
     with pytest.raises(DataError, match=reason):
-        read(written(tmp_path / "lex.bin", **changes))
+        read(write(tmp_path / "lex.bin", **changes))
 
 
-def test_offsets_that_go_back_are_refused(tmp_path: Path) -> None:
-    content = bytearray(written(tmp_path / "lex.bin").read_bytes())
+def test_decreasing_offsets_are_refused(tmp_path: Path) -> None:
+    content = bytearray(write(tmp_path / "lex.bin").read_bytes())
     content[48 + 8 : 48 + 16] = struct.pack("<Q", 5)
     content[8:16] = struct.pack("<Q", checksum_of(bytes(content[16:])))
     (tmp_path / "lex.bin").write_bytes(content)
-    with pytest.raises(DataError, match="offsets do not fit"):
+    with pytest.raises(DataError, match="offsets do not match"):
         read(tmp_path / "lex.bin")
 
 
 def test_other_files_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "lex"
     path.write_bytes(b"short")
-    with pytest.raises(DataError, match="fewer than its head"):
+    with pytest.raises(DataError, match="fewer than a header"):
         read(path)
     path.write_text("Haus house 0.5\n" * 9)
-    with pytest.raises(DataError, match="not Marian's binary format"):
+    with pytest.raises(DataError, match="not in Marian's binary format"):
         read(path)
 
 
 def test_lists_of_another_model_are_refused(tmp_path: Path) -> None:
-    path = written(tmp_path / "lex.bin")
+    path = write(tmp_path / "lex.bin")
     with pytest.raises(DataError, match="for 4 source tokens, but the model has 5"):
         read(path, source_tokens=5)
-    with pytest.raises(DataError, match="lists the word 8, but the model has 8"):
+    with pytest.raises(DataError, match="lists the target token 8, but the model has 8"):
         read(path, vocabulary=8)
