@@ -6,7 +6,7 @@ import struct
 from random import Random
 from typing import Any
 
-from seq2edge.bundle.protobuf import FOUR, LENGTH, VARINT, Form, Message
+from seq2edge.bundle.protobuf import FIXED32, LEN, VARINT, Message, MessageSchema
 
 INTEGERS = (
     0,
@@ -131,7 +131,7 @@ def any_value(chance: Random) -> Any:
     return chance.choice((None, True, False, [], {}, [0] * 1000, {"a": 1}, [[1], [2, 3]]))
 
 
-def damage_message(chance: Random, content: bytes, form: Form) -> bytes:
+def damage_message(chance: Random, content: bytes, form: MessageSchema) -> bytes:
     """Change a few fields of a protobuf message at any depth, so that it stays a message mostly."""
     tree = to_tree(Message(content, 0, len(content)), form)
     for _ in range(chance.choice((1, 1, 1, 2, 3, 8))):
@@ -140,9 +140,9 @@ def damage_message(chance: Random, content: bytes, form: Form) -> bytes:
     return to_bytes(tree)
 
 
-def to_tree(message: Message, form: Form | None) -> Tree:
+def to_tree(message: Message, form: MessageSchema | None) -> Tree:
     """The fields by number, each with its kind; in a sound file, fields of one number are of one kind."""
-    kinds = {key >> 3: key & 7 for key in message.kinds}
+    kinds = {key >> 3: key & 7 for key in message.keys}
     tree: Tree = []
     for number, values in message.fields.items():
         inner = form.fields[number].inner if form is not None and number in form.fields else None
@@ -150,7 +150,7 @@ def to_tree(message: Message, form: Form | None) -> Tree:
             if isinstance(value, int):
                 tree.append([number, VARINT, value])
             elif inner is not None:
-                tree.append([number, LENGTH, to_tree(Message(message.data, *value), inner)])
+                tree.append([number, LEN, to_tree(Message(message.data, *value), inner)])
             else:
                 tree.append([number, kinds[number], bytes(message.data[value[0] : value[1]])])
     return tree
@@ -164,7 +164,7 @@ def to_bytes(tree: Tree) -> bytes:
             parts.append(varint(value))
         else:
             content = to_bytes(value) if isinstance(value, list) else value
-            parts += [varint(len(content)), content] if kind == LENGTH else [content]
+            parts += [varint(len(content)), content] if kind == LEN else [content]
     return b"".join(parts)
 
 
@@ -228,12 +228,12 @@ def _change_field(chance: Random, fields: Tree, place: int) -> None:
     elif what == 4:
         fields[place] = [number, VARINT, chance.choice(INTEGERS)]
     elif what == 5:
-        fields[place] = [number, LENGTH, chance.choice((b"", chance.randbytes(20), chance.choice(TEXTS).encode()))]
+        fields[place] = [number, LEN, chance.choice((b"", chance.randbytes(20), chance.choice(TEXTS).encode()))]
     elif what == 6 and isinstance(value, list) and value:
         chance.shuffle(value)
     elif kind == VARINT:
         fields[place][2] = chance.choice((*INTEGERS, value + 1, value - 1, value ^ 1 << chance.randrange(40)))
-    elif kind == FOUR:
+    elif kind == FIXED32:
         fields[place][2] = struct.pack("<f", chance.choice(FLOATS))
     elif isinstance(value, bytes):
         fields[place][2] = _other_bytes(chance, value)

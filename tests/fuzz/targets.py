@@ -17,12 +17,12 @@ from mutations import INTEGERS, TEXTS, damage, damage_json, damage_message, to_b
 
 from seq2edge.bundle import tensor_names
 from seq2edge.bundle.graph_vetting import MODEL
-from seq2edge.bundle.protobuf import FOUR, LENGTH, VARINT, Field, Form, Message
+from seq2edge.bundle.protobuf import FIXED32, LEN, VARINT, Field, Message, MessageSchema
 
 SENTENCES = ["the old man sees a red house.", "nobody wants bread"]
-PIECE = Form("piece", {1: Field(text=True), 2: Field(kind=FOUR), 3: Field(kind=VARINT)})
-SPECIFICATION = Form("specification", {2: Field()})
-SENTENCEPIECE = Form(
+PIECE = MessageSchema("piece", {1: Field(text=True), 2: Field(wire_type=FIXED32), 3: Field(wire_type=VARINT)})
+SPECIFICATION = MessageSchema("specification", {2: Field()})
+SENTENCEPIECE = MessageSchema(
     "model",
     {1: Field(inner=PIECE, repeated=True), 2: Field(inner=SPECIFICATION), 3: Field(inner=SPECIFICATION)},
 )
@@ -143,7 +143,7 @@ def with_bomb(chance: Random, content: bytes) -> bytes:
     graph = next(value for number, _, value in model if number == 7)
     nodes = [value for number, _, value in graph if number == 1]
     victim = chance.choice(nodes)
-    inputs = [field for field in victim if field[0] == 1] or [[1, LENGTH, b""]]
+    inputs = [field for field in victim if field[0] == 1] or [[1, LEN, b""]]
     attacked = chance.choice(inputs)
     before, attacked[2] = attacked[2], b"bomb"
     kind = chance.choice(("ConstantOfShape", "Expand", "Tile", "Range", "Pad", "MatMul", "OneHot", "Chain"))
@@ -186,13 +186,13 @@ def bomb(chance: Random, kind: str, before: bytes) -> list[list[Any]]:
 
 
 def node(operator: str, inputs: list[bytes], output: bytes) -> list[Any]:
-    fields = [[1, LENGTH, name] for name in inputs] + [[2, LENGTH, output], [4, LENGTH, operator.encode()]]
-    return [1, LENGTH, fields]
+    fields = [[1, LEN, name] for name in inputs] + [[2, LEN, output], [4, LEN, operator.encode()]]
+    return [1, LEN, fields]
 
 
 def constant(name: bytes, kind: int, dims: list[int], raw: bytes) -> list[Any]:
-    fields = [[1, VARINT, size] for size in dims] + [[2, VARINT, kind], [8, LENGTH, name], [9, LENGTH, raw]]
-    return [5, LENGTH, fields]
+    fields = [[1, VARINT, size] for size in dims] + [[2, VARINT, kind], [8, LEN, name], [9, LEN, raw]]
+    return [5, LEN, fields]
 
 
 def tokenizers() -> Case:
@@ -233,7 +233,7 @@ def use_vocabulary(folder: Path, kind: str, chance: Random) -> None:
     tokenizer.decode(ids)
     for text, row in zip(texts, ids, strict=True):
         tokenizer.unknown_characters(text, row)
-        tokenizer.spell_source(text)
+        tokenizer.tokenize_source(text)
 
 
 def checkpoints() -> Case:
@@ -332,7 +332,7 @@ def parsers() -> Case:
     return case
 
 
-def _parser_samples() -> list[tuple[Callable[[Path], object], bytes, Form | None]]:
+def _parser_samples() -> list[tuple[Callable[[Path], object], bytes, MessageSchema | None]]:
     from seq2edge.bundle.graph_vetting import vet_graph
     from seq2edge.bundle.onnx_file import read_onnx
     from seq2edge.engine.shortlist import read_shortlist

@@ -1,4 +1,4 @@
-"""Files and folders that appear complete or not at all."""
+"""Write files and folders that appear complete or not at all."""
 
 import hashlib
 import os
@@ -11,46 +11,46 @@ from pathlib import Path
 
 @contextmanager
 def replaced_file(path: Path) -> Iterator[Path]:
-    """Give a path to write to; it takes the place of ``path`` when all went well, and is gone otherwise.
+    """Yield a temporary path that replaces ``path`` on success and is removed on failure.
 
-    A link stays a link: the file that it points to is replaced.
+    A symbolic link stays: the file that it points to is replaced.
     """
     path = real_path(path)
     new = path.with_name(f".{path.name}.{os.getpid()}.new")
     try:
         yield new
         _flush(new)
-        take_place(new, path)
+        move_over(new, path)
     finally:
         new.unlink(missing_ok=True)
 
 
 @contextmanager
 def new_folder(path: Path) -> Iterator[Path]:
-    """Give a folder to fill; it takes the place of ``path`` when all went well, and is gone otherwise.
+    """Yield a temporary folder that replaces ``path`` on success and is removed on failure.
 
-    A run that was killed leaves a hidden folder beside ``path``, which the next run with the same path removes.
+    A killed run leaves a hidden folder next to ``path``, which the next run with the same path removes.
     """
-    _remove_what_killed_runs_left(path)
-    new, old = (path.with_name(f".{path.name}.{os.getpid()}.{kind}") for kind in ("new", "old"))
+    _remove_leftovers(path)
+    new, old = (path.with_name(f".{path.name}.{os.getpid()}.{suffix}") for suffix in ("new", "old"))
     new.mkdir(parents=True)
     try:
         yield new
         for file in new.iterdir():
             _flush(file)
-        _take_place(new, path, old)
+        _replace_folder(new, path, old)
     finally:
         shutil.rmtree(new, ignore_errors=True)
         shutil.rmtree(old, ignore_errors=True)
 
 
 def real_path(path: Path) -> Path:
-    """Where a link leads; any other path stays as it was written, so that messages name it so."""
+    """Resolve a symbolic link; return any other path unchanged, so that messages show it as the user wrote it."""
     return path.resolve() if path.is_symlink() else path
 
 
-def take_place(new: Path, path: Path) -> None:
-    """Let a complete file take the place of another, whose permissions it gets."""
+def move_over(new: Path, path: Path) -> None:
+    """Replace a file, keeping its permissions."""
     with suppress(FileNotFoundError):
         new.chmod(stat.S_IMODE(path.stat().st_mode))
     new.replace(path)
@@ -61,27 +61,27 @@ def sha256_of(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _take_place(new: Path, path: Path, old: Path) -> None:
+def _replace_folder(new: Path, path: Path, old: Path) -> None:
     if path.exists():
         path.rename(old)
     try:
         new.rename(path)
     except OSError:
         if old.exists():
-            old.rename(path)  # better what was there than nothing
+            old.rename(path)  # restore what was there
         raise
 
 
-def _remove_what_killed_runs_left(path: Path) -> None:
-    for left in path.parent.glob(f".{path.name}.*.new"):
-        process = left.name.split(".")[-2]
+def _remove_leftovers(path: Path) -> None:
+    for folder in path.parent.glob(f".{path.name}.*.new"):
+        process = folder.name.split(".")[-2]
         if process.isdigit() and not _is_running(int(process)):
-            shutil.rmtree(left, ignore_errors=True)
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def _is_running(process: int) -> bool:
-    """Whether there is such a process, or may be; another run to the same name is left alone."""
-    if os.name != "posix":  # elsewhere, signal 0 is not a question
+    """Return whether a process exists or may exist: the folder of a concurrent run must be kept."""
+    if os.name != "posix":  # elsewhere, signal 0 is not a mere test
         return True
     try:
         os.kill(process, 0)
@@ -93,5 +93,5 @@ def _is_running(process: int) -> bool:
 
 
 def _flush(path: Path) -> None:
-    with path.open("r+b") as written:
-        os.fsync(written.fileno())
+    with path.open("r+b") as file:
+        os.fsync(file.fileno())

@@ -1,6 +1,6 @@
-"""What an ONNX file holds, read from its bytes without loading the weights.
+"""Read the content of an ONNX file without loading its weights.
 
-The numbers of the fields here are those of ``onnx.proto``.
+Field numbers are those of ``onnx.proto``.
 """
 
 import math
@@ -12,12 +12,12 @@ from pathlib import Path
 from seq2edge.bundle.protobuf import BrokenFileError, Message
 from seq2edge.errors import BundleError
 
-Shape = tuple[int | str | None, ...]  # a symbolic axis by its name; None is an axis without one
+Shape = tuple[int | str | None, ...]  # a symbolic axis by its name; None for an unnamed one
 
-STANDARD = "ai.onnx"  # the domain of the standard's own operators, also written as nothing
-EXTERNAL = 1  # where the data of a tensor is: in another file
+STANDARD = "ai.onnx"  # the domain of the standard operators; an empty one means the same
+EXTERNAL = 1  # data location of a tensor: another file
 STRING = 8
-TYPES = {  # name and bits of a number
+TYPES = {  # name and bits of a value
     1: ("float32", 32),
     2: ("uint8", 8),
     3: ("int8", 8),
@@ -49,7 +49,7 @@ TYPES = {  # name and bits of a number
 }
 OTHER_TYPES = {4: "sequence", 5: "map", 8: "sparse tensor", 9: "optional"}
 
-MOST_AXES, MOST_NUMBERS = 64, 2**60  # more than memory can hold; a negative size looks like an even larger one
+MAX_AXES, MAX_ELEMENTS = 64, 2**60  # more than memory can hold; a negative size is parsed as an even larger one
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,25 +57,25 @@ class Value:
     """An input or output of a graph."""
 
     name: str
-    type: str  # "" where the file does not say
-    shape: Shape | None  # None where the file does not even say how many axes
+    type: str  # "" if the file does not specify it
+    shape: Shape | None  # None if the file does not specify the number of axes
 
 
 @dataclass(frozen=True, kw_only=True)
 class Tensor:
-    """A constant: its data may be in the file or in another one beside it."""
+    """A constant, whose data is in the file itself or in another one next to it."""
 
     name: str
     type: str
     dims: tuple[int, ...]
     bytes: int
-    location: str = ""  # the other file
+    location: str = ""  # name of the other file
     offset: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)
 class OnnxFile:
-    """All that ``read_onnx`` finds."""
+    """The content of an ONNX file."""
 
     path: Path
     size: int
@@ -85,12 +85,12 @@ class OnnxFile:
     graph: str
     inputs: tuple[Value, ...]
     outputs: tuple[Value, ...]
-    operators: dict[str, int]  # how often each is used, the most frequent first; those of graphs within graphs too
+    operators: dict[str, int]  # number of uses, most frequent first; nested graphs included
     tensors: tuple[Tensor, ...]
 
 
 def read_onnx(path: Path) -> OnnxFile:
-    """Read what a file holds; one that is cut off, damaged or not ONNX at all is refused."""
+    """Read a file; one that is truncated, damaged or not ONNX is an error."""
     if not path.is_file():
         raise BundleError(f"{path} is missing or not a plain file")
     size = path.stat().st_size
@@ -104,15 +104,15 @@ def read_onnx(path: Path) -> OnnxFile:
 
 
 def read_model(model: Message, path: Path) -> OnnxFile:
-    """The same from the message that a file is."""
+    """Read the content of a parsed file."""
     graphs, opsets = model.messages(7), {_domain(entry.text(1)): entry.integer(2) for entry in model.messages(8)}
     if not (model.integer(1) and graphs and opsets):
-        raise BrokenFileError("it does not hold a format version, a graph and a version of the operators")
+        raise BrokenFileError("it lacks a format version, a graph or an opset version")
     graph = graphs[-1]
     nodes = [*graph.messages(1), *(node for function in model.messages(25) for node in function.messages(7))]
     operators, inner_tensors = _walk(nodes)
     tensors = _initializers(graph)
-    constant = {tensor.name for tensor in tensors}  # old files name these among the inputs too
+    constant = {tensor.name for tensor in tensors}  # old files list these as inputs too
     return OnnxFile(
         path=path,
         size=model.end,
@@ -128,7 +128,7 @@ def read_model(model: Message, path: Path) -> OnnxFile:
 
 
 def _walk(nodes: list[Message]) -> tuple[Counter[str], list[Tensor]]:
-    """Count the operators of nodes and of the graphs inside them; with the tensors found there."""
+    """Count the operators of nodes and of the graphs nested in them, and collect the tensors."""
     operators, tensors = Counter[str](), list[Tensor]()
     while nodes:
         node = nodes.pop()
@@ -147,28 +147,29 @@ def _initializers(graph: Message) -> list[Tensor]:
 
 
 def read_tensor(message: Message) -> Tensor:
-    """What a message says of a constant."""
+    """Read the description of a constant."""
     name, code, dims = message.text(8), message.integer(2), tuple(message.integers(1))
-    if code not in TYPES or len(dims) > MOST_AXES or math.prod(dims) > MOST_NUMBERS:
-        raise BrokenFileError(f"its constant {name!r} has a type or shape that does not exist")
-    kind, bits = TYPES[code]
+    if code not in TYPES or len(dims) > MAX_AXES or math.prod(dims) > MAX_ELEMENTS:
+        raise BrokenFileError(f"its constant {name!r} has an invalid type or shape")
+    dtype, bits = TYPES[code]
     stored = sum(message.lengths(6)) if code == STRING else -(-math.prod(dims) * bits // 8)
     entries = message.messages(13) if message.integer(14) == EXTERNAL else []
-    place = {entry.text(1): entry.text(2) for entry in entries}
-    offset = place.get("offset", "0")
+    external = {entry.text(1): entry.text(2) for entry in entries}
+    offset = external.get("offset", "0")
     if not offset.isdecimal() or len(offset) > 20:
-        raise BrokenFileError(f"its constant {name!r} is said to be at byte {offset!r} of another file")
-    return Tensor(name=name, type=kind, dims=dims, bytes=stored, location=place.get("location", ""), offset=int(offset))
+        raise BrokenFileError(f"its constant {name!r} has the invalid offset {offset!r}")
+    location = external.get("location", "")
+    return Tensor(name=name, type=dtype, dims=dims, bytes=stored, location=location, offset=int(offset))
 
 
 def _value(message: Message) -> Value:
-    name, kinds = message.text(1), message.messages(2)
-    if not kinds:
+    name, types = message.text(1), message.messages(2)
+    if not types:
         return Value(name=name, type="", shape=None)
-    tensors = kinds[-1].messages(1)
+    tensors = types[-1].messages(1)
     if not tensors:
-        other = [kind for number, kind in OTHER_TYPES.items() if kinds[-1].messages(number)]
-        return Value(name=name, type=other[0] if other else "", shape=None)
+        others = (other for number, other in OTHER_TYPES.items() if types[-1].messages(number))
+        return Value(name=name, type=next(others, ""), shape=None)
     code, shapes = tensors[-1].integer(1), tensors[-1].messages(2)
     shape = tuple(map(_axis, shapes[-1].messages(1))) if shapes else None
     return Value(name=name, type=TYPES[code][0] if code in TYPES else "", shape=shape)

@@ -1,7 +1,7 @@
-"""Sign a bundle's manifest, and check whose bundle it is.
+"""Sign the manifest of a bundle, and check the signature.
 
-The manifest holds the hash of every other file, so its signature stands for the whole bundle. It is Ed25519 over
-``CONTEXT`` and the bytes of ``manifest.json``, in base64 in the file ``manifest.sig`` beside it. Keys are PEM files, as
+The manifest holds the hash of every other file, so its signature covers the whole bundle. It is an Ed25519 signature of
+``CONTEXT`` followed by the bytes of ``manifest.json``, stored in base64 in ``manifest.sig``. Keys are PEM files, as
 openssl writes them.
 """
 
@@ -18,15 +18,15 @@ from seq2edge.errors import MissingExtraError, SignatureError, UsageError
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
-CONTEXT = b"seq2edge manifest 1\0"  # a signature of anything else is none of this
-PUBLIC = ".pub"  # behind the name of the private key
-SIGNATURE_BYTES = 1000  # far more than a signature takes
-KEY_BYTES = 10_000
-HOW = "make a pair of keys with  seq2edge sign --new-key FILE"
+CONTEXT = b"seq2edge manifest 1\0"  # a signature made for another purpose is not valid here
+PUBLIC_SUFFIX = ".pub"  # appended to the name of the private key
+MAX_SIGNATURE_BYTES = 1000  # far more than a signature takes
+MAX_KEY_BYTES = 10_000
+ADVICE = "make a pair of keys with  seq2edge sign --new-key FILE"
 
 
 def sign_manifest(folder: Path, key: Path) -> Path:
-    """Write the signature of a bundle that was checked before; where it is."""
+    """Write the signature of a bundle that was checked before, and return its path."""
     private = _read_private(key)
     signature = private.sign(CONTEXT + (folder / tensor_names.MANIFEST).read_bytes())
     with replaced_file(folder / tensor_names.SIGNATURE) as new:
@@ -35,29 +35,31 @@ def sign_manifest(folder: Path, key: Path) -> Path:
 
 
 def check_signature(folder: Path, manifest: bytes, key: Path) -> None:
-    """Refuse a manifest that the owner of the key has not signed."""
+    """Check that a manifest is signed with the private key that belongs to a public key."""
     public = _read_public(key)
     from cryptography.exceptions import InvalidSignature
 
     path = folder / tensor_names.SIGNATURE
     if path.is_symlink() or not path.is_file():
-        raise SignatureError(f"{folder} is not signed, but the signature of {key} is required; sign it: seq2edge sign")
+        raise SignatureError(
+            f"{folder} is not signed, but a signature by {key} is required; sign it with  seq2edge sign"
+        )
     try:
-        signature = base64.b64decode(_read_few(path, SIGNATURE_BYTES).strip(), validate=True)
+        signature = base64.b64decode(_read_start(path, MAX_SIGNATURE_BYTES).strip(), validate=True)
         public.verify(signature, CONTEXT + manifest)
     except (InvalidSignature, binascii.Error, ValueError):
         raise SignatureError(
-            f"{folder} was not signed with the key of {key}, or was changed since; do not use it unless you know why"
+            f"{folder} was not signed with the key {key}, or was changed since; do not use it unless you know why"
         ) from None
 
 
 def make_keys(private: Path) -> Path:
-    """Write a new private key, for its owner alone, and the public one beside it, whose path is given back."""
+    """Write a new private key, readable only by its owner, and the public key next to it, whose path is returned."""
     serialization, ed25519 = _cryptography()
-    public = private.with_name(private.name + PUBLIC)
+    public = private.with_name(private.name + PUBLIC_SUFFIX)
     for path in (private, public):
         if path.exists() or path.is_symlink():
-            raise UsageError(f"{path} exists; a key is never overwritten, choose another name")
+            raise UsageError(f"{path} already exists, and keys are never overwritten; choose another name")
     key = ed25519.Ed25519PrivateKey.generate()
     encoding, none = serialization.Encoding.PEM, serialization.NoEncryption()
     _write_new(private, key.private_bytes(encoding, serialization.PrivateFormat.PKCS8, none), mode=0o600)
@@ -67,7 +69,7 @@ def make_keys(private: Path) -> Path:
 
 
 def _write_new(path: Path, content: bytes, *, mode: int) -> None:
-    """From its first moment on, nobody can read it who should not."""
+    """Create a file with its final permissions from the start."""
     with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
         file.write(content)
 
@@ -77,10 +79,10 @@ def _read_private(path: Path) -> "Ed25519PrivateKey":
     content = _read_key(path)
     try:
         key = serialization.load_pem_private_key(content, password=None)
-    except Exception:  # the library raises several kinds
-        raise UsageError(f"{path} is not a private key in PEM without a password; {HOW}") from None
+    except Exception:  # the library raises several types
+        raise UsageError(f"{path} is not a private key in PEM without a password; {ADVICE}") from None
     if not isinstance(key, ed25519.Ed25519PrivateKey):
-        raise UsageError(f"{path} holds a key of another kind than Ed25519; {HOW}")
+        raise UsageError(f"{path} holds a key of another type than Ed25519; {ADVICE}")
     return cast("Ed25519PrivateKey", key)
 
 
@@ -89,24 +91,23 @@ def _read_public(path: Path) -> "Ed25519PublicKey":
     content = _read_key(path)
     try:
         key = serialization.load_pem_public_key(content)
-    except Exception:  # the library raises several kinds
-        raise UsageError(f"{path} is not a public key in PEM; {HOW}") from None
+    except Exception:  # the library raises several types
+        raise UsageError(f"{path} is not a public key in PEM; {ADVICE}") from None
     if not isinstance(key, ed25519.Ed25519PublicKey):
-        raise UsageError(f"{path} holds a key of another kind than Ed25519; {HOW}")
+        raise UsageError(f"{path} holds a key of another type than Ed25519; {ADVICE}")
     return cast("Ed25519PublicKey", key)
 
 
 def _read_key(path: Path) -> bytes:
     try:
-        return _read_few(path, KEY_BYTES)
+        return _read_start(path, MAX_KEY_BYTES)
     except OSError as error:
         raise UsageError(f"the key {path} cannot be read: {error.strerror}") from None
 
 
-def _read_few(path: Path, most: int) -> bytes:
-    """The bytes of a small file, or the first of a large one."""
+def _read_start(path: Path, max_bytes: int) -> bytes:
     with path.open("rb") as file:
-        return file.read(most)
+        return file.read(max_bytes)
 
 
 def _cryptography() -> tuple[Any, Any]:

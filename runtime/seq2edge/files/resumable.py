@@ -16,8 +16,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-from seq2edge.bundle.atomic_files import real_path, take_place
-from seq2edge.config.schema import read_closed
+from seq2edge.bundle.atomic_files import move_over, real_path
+from seq2edge.config.schema import read_strict
 from seq2edge.errors import DataError, UsageError
 
 
@@ -173,7 +173,7 @@ def _file(path: Path, job: Job, resume: bool) -> Iterator[ResumableOutput]:
             with _told(path):
                 _flush(output.file)
                 output.file.close()
-                take_place(part, path)
+                move_over(part, path)
                 remove_locked(notes, journal)
         except BaseException:
             if output is not None:
@@ -226,7 +226,7 @@ def _last_commit(path: Path, part: Path, journal: BinaryIO, job: Job) -> Record 
 
 def _header(line: bytes, path: Path) -> Header:
     try:
-        return read_closed(Header, json.loads(line), where="journal")
+        return read_strict(Header, json.loads(line), where="journal")
     except ValueError:
         raise DataError(f"what was left of {path} cannot be read; leave out --resume to start over") from None
 
@@ -244,7 +244,7 @@ def _record(line: bytes) -> Record | None:
     if not line.endswith(b"\n"):
         return None
     try:
-        record = read_closed(Record, json.loads(line), where="journal")
+        record = read_strict(Record, json.loads(line), where="journal")
     except ValueError:
         return None
     return record if record.inputs >= 0 and record.bytes >= 0 else None

@@ -7,10 +7,10 @@ import pytest
 
 from seq2edge.bundle.atomic_files import new_folder, replaced_file, sha256_of
 
-DEAD_PROCESS = 2**22 + 1  # beyond the largest number that Linux gives
+DEAD_PROCESS = 2**22 + 1  # above the largest process id of Linux
 
 
-def test_a_file_is_replaced_when_all_went_well(tmp_path: Path) -> None:
+def test_a_file_is_replaced_on_success(tmp_path: Path) -> None:
     target = tmp_path / "a.txt"
     target.write_text("old")
     with replaced_file(target) as new:
@@ -20,7 +20,7 @@ def test_a_file_is_replaced_when_all_went_well(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [target]
 
 
-def test_a_file_stays_as_it_was_when_writing_fails(tmp_path: Path) -> None:
+def test_a_file_is_unchanged_if_writing_fails(tmp_path: Path) -> None:
     target = tmp_path / "a.txt"
     target.write_text("old")
     with pytest.raises(ZeroDivisionError), replaced_file(target) as new:
@@ -29,7 +29,7 @@ def test_a_file_stays_as_it_was_when_writing_fails(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [target]
 
 
-def test_a_link_stays_and_what_it_points_to_is_replaced(tmp_path: Path) -> None:
+def test_a_link_stays_and_the_file_it_points_to_is_replaced(tmp_path: Path) -> None:
     link, target = tmp_path / "link", tmp_path / "deep" / "a.txt"
     target.parent.mkdir()
     link.symlink_to(target)
@@ -58,7 +58,7 @@ def test_a_folder_appears_only_when_it_is_complete(tmp_path: Path) -> None:
     assert list(target.parent.iterdir()) == [target]
 
 
-def test_a_folder_that_fails_leaves_nothing_and_the_old_one_untouched(tmp_path: Path) -> None:
+def test_a_failure_leaves_no_new_folder_and_the_old_one_unchanged(tmp_path: Path) -> None:
     target = tmp_path / "folder"
     target.mkdir()
     (target / "file").write_text("old")
@@ -68,19 +68,19 @@ def test_a_folder_that_fails_leaves_nothing_and_the_old_one_untouched(tmp_path: 
     assert list(tmp_path.iterdir()) == [target]
 
 
-def test_a_folder_replaces_another_and_what_a_killed_run_left(tmp_path: Path) -> None:
-    target, left = tmp_path / "folder", tmp_path / f".folder.{DEAD_PROCESS}.new"
+def test_a_folder_replaces_the_old_one_and_the_leftovers_of_a_killed_run(tmp_path: Path) -> None:
+    target, leftover = tmp_path / "folder", tmp_path / f".folder.{DEAD_PROCESS}.new"
     target.mkdir()
     (target / "gone").write_text("old")
-    left.mkdir()
-    (left / "half").write_text("half")
+    leftover.mkdir()
+    (leftover / "half").write_text("half")
     with new_folder(target) as folder:
         (folder / "file").write_text("new")
     assert [path.name for path in target.iterdir()] == ["file"]
     assert list(tmp_path.iterdir()) == [target]
 
 
-def test_another_run_to_the_same_name_is_left_alone(tmp_path: Path) -> None:
+def test_the_folder_of_a_concurrent_run_is_kept(tmp_path: Path) -> None:
     target, other = tmp_path / "folder", tmp_path / f".folder.{os.getppid()}.new"
     other.mkdir()
     with new_folder(target) as folder:

@@ -1,4 +1,4 @@
-"""A bundle is used only if it is whole and unchanged; every fault is one sentence."""
+"""A bundle is used only if it is complete and unchanged; every problem is a one-line error."""
 
 import json
 import shutil
@@ -56,12 +56,12 @@ def test_another_format_version_is_refused(copy: Path) -> None:
     refused(copy, "format version 2", "reads version 1")
 
 
-def test_a_key_too_many_and_a_key_too_few_are_named(copy: Path) -> None:
+def test_unknown_and_missing_keys_are_named(copy: Path) -> None:
     edit(copy, lambda content: (content.update(surprise=1), content.pop("tokens")))
     refused(copy, "'surprise'", "'tokens'")
 
 
-def test_a_key_left_out_deep_inside_is_named_though_it_has_a_default(copy: Path) -> None:
+def test_a_missing_nested_key_is_named_even_if_it_has_a_default(copy: Path) -> None:
     edit(copy, lambda content: (content["generation"].pop("num_beams"), content["architecture"].pop("norm_first")))
     refused(copy, "manifest.generation lacks the key 'num_beams'", "manifest.architecture lacks the key 'norm_first'")
 
@@ -81,7 +81,7 @@ def test_a_link_is_refused(copy: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "name", [tensor_names.ENCODER, tensor_names.DECODER, tensor_names.SCORER, tensor_names.WEIGHTS, "tokenizer.model"]
 )
-def test_a_missing_cut_or_changed_file_is_named(copy: Path, name: str) -> None:
+def test_a_missing_truncated_or_changed_file_is_named(copy: Path, name: str) -> None:
     content = (copy / name).read_bytes()
     (copy / name).write_bytes(content[:-1])
     refused(copy, name, "bytes instead of")
@@ -91,7 +91,7 @@ def test_a_missing_cut_or_changed_file_is_named(copy: Path, name: str) -> None:
     refused(copy, name, "missing")
 
 
-def test_hashes_can_be_left_unchecked(copy: Path) -> None:
+def test_the_check_of_hashes_can_be_skipped(copy: Path) -> None:
     content = (copy / tensor_names.WEIGHTS).read_bytes()
     (copy / tensor_names.WEIGHTS).write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
     assert load_bundle(copy, check_hashes=False).folder == copy
@@ -104,6 +104,6 @@ def test_a_bundle_without_a_scorer_loads(copy: Path) -> None:
     assert open_scorer(bundle, OnnxEngine(bundle, threads=1)) is None
 
 
-def test_a_manifest_that_forgets_a_file_is_refused(copy: Path) -> None:
+def test_a_manifest_that_omits_a_file_is_refused(copy: Path) -> None:
     edit(copy, lambda content: content["files"].pop(tensor_names.DECODER))
     refused(copy, "files does not name decoder.onnx")

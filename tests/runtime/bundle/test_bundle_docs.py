@@ -1,4 +1,4 @@
-"""The page about bundles names every field that a manifest has."""
+"""docs/bundle.md explains every field of a manifest."""
 
 import json
 import re
@@ -14,5 +14,5 @@ def test_every_field_is_explained() -> None:
     explained = set(re.findall(r"`([a-z0-9_]+)`", PAGE))
     manifest = json.loads((EMBEDDED / "manifest.json").read_text(encoding="utf-8"))
     inner = [value for key, value in manifest.items() if isinstance(value, dict) and key not in FREE]
-    wanted = {*manifest, *(key for value in inner for key in value)}
-    assert wanted <= explained
+    fields = {*manifest, *(key for value in inner for key in value)}
+    assert fields <= explained

@@ -1,4 +1,4 @@
-"""An ONNX file says what it holds, and one that is cut off, damaged or something else is refused in a sentence."""
+"""ONNX files are read completely; truncated, damaged and other files are refused with a one-sentence error."""
 
 import tracemalloc
 from pathlib import Path
@@ -29,8 +29,8 @@ def field(number: int, value: int | bytes | str) -> bytes:
     return varint(number << 3 | 2) + varint(len(content)) + content
 
 
-def tensor(kind: int, dims: list[int], *more: bytes) -> bytes:
-    return b"".join(field(1, size) for size in dims) + field(2, kind) + b"".join(more)
+def tensor(dtype: int, dims: list[int], *more: bytes) -> bytes:
+    return b"".join(field(1, size) for size in dims) + field(2, dtype) + b"".join(more)
 
 
 def node(operator: str, *more: bytes) -> bytes:
@@ -76,7 +76,7 @@ def test_the_embedded_encoder_is_read() -> None:
     assert max(tensor.offset + tensor.bytes for tensor in weights) <= (EMBEDDED / tensor_names.WEIGHTS).stat().st_size
 
 
-def test_operators_and_tensors_of_graphs_within_graphs_and_of_functions_count(folder: Path) -> None:
+def test_operators_and_tensors_of_nested_graphs_and_functions_are_included(folder: Path) -> None:
     inner = node("Add") + node("Add") + field(5, tensor(INT8, [5]))
     branches = field(5, field(6, inner)) + field(5, field(11, node("Mul")) + field(11, node("If")))
     constant = field(5, field(5, tensor(FLOAT32, [2, 3])))
@@ -87,7 +87,7 @@ def test_operators_and_tensors_of_graphs_within_graphs_and_of_functions_count(fo
 
 
 @pytest.mark.parametrize(
-    ("content", "wanted"),
+    ("content", "expected"),
     [
         (tensor(FLOAT32, []), Tensor(name="", type="float32", dims=(), bytes=4)),
         (tensor(FLOAT32, [0, 7]), Tensor(name="", type="float32", dims=(0, 7), bytes=0)),
@@ -107,25 +107,25 @@ def test_operators_and_tensors_of_graphs_within_graphs_and_of_functions_count(fo
         ),
     ],
 )
-def test_the_bytes_of_a_tensor_follow_from_its_type_and_shape(folder: Path, content: bytes, wanted: Tensor) -> None:
-    assert read(folder, model(field(5, content))).tensors == (wanted,)
+def test_the_bytes_of_a_tensor_follow_from_its_type_and_shape(folder: Path, content: bytes, expected: Tensor) -> None:
+    assert read(folder, model(field(5, content))).tensors == (expected,)
 
 
-def test_a_sparse_tensor_counts_with_its_indices(folder: Path) -> None:
+def test_the_indices_of_a_sparse_tensor_are_included(folder: Path) -> None:
     sparse = field(15, field(1, tensor(FLOAT32, [3])) + field(2, tensor(7, [3])))
     assert [found.bytes for found in read(folder, model(sparse)).tensors] == [12, 24]
 
 
-def test_values_keep_what_the_file_says_of_them(folder: Path) -> None:
+def test_values_keep_their_type_and_shape(folder: Path) -> None:
     axes = field(1, field(1, 3)) + field(1, field(2, "n")) + field(1, b"") + field(1, field(1, 0))
-    kinds = {
+    types = {
         "full": field(2, field(1, field(1, FLOAT32) + field(2, axes))),
         "no shape": field(2, field(1, field(1, FLOAT32))),
         "scalar": field(2, field(1, field(1, FLOAT32) + field(2, b""))),
         "list": field(2, field(4, b"")),
         "nothing": b"",
     }
-    file = read(folder, model(b"".join(field(12, field(1, name) + kind) for name, kind in kinds.items())))
+    file = read(folder, model(b"".join(field(12, field(1, name) + type_) for name, type_ in types.items())))
     assert [(value.type, value.shape) for value in file.outputs] == [
         ("float32", (3, "n", None, 0)),
         ("float32", None),
@@ -135,7 +135,7 @@ def test_values_keep_what_the_file_says_of_them(folder: Path) -> None:
     ]
 
 
-def test_a_constant_that_is_also_named_as_an_input_is_no_input(folder: Path) -> None:
+def test_a_constant_that_is_also_listed_as_an_input_is_not_an_input(folder: Path) -> None:
     graph = field(11, field(1, "x")) + field(11, field(1, "w")) + field(5, tensor(INT8, [1], field(8, "w")))
     assert [value.name for value in read(folder, model(graph)).inputs] == ["x"]
 
@@ -156,7 +156,7 @@ def test_large_data_is_not_loaded(folder: Path) -> None:
     assert peak < 1_000_000
 
 
-def test_graphs_nested_very_deep_are_no_trouble(folder: Path) -> None:
+def test_deeply_nested_graphs_are_read(folder: Path) -> None:
     graph = node("Add")
     for _ in range(3000):
         graph = node("If", field(5, field(6, graph)))
@@ -167,19 +167,19 @@ def test_graphs_nested_very_deep_are_no_trouble(folder: Path) -> None:
     ("content", "why"),
     [
         (b"", "it is empty"),
-        (b"{}\n", "which is not used any more"),
+        (b"{}\n", "wire type 3, which is not supported"),
         (b"\x00\x00", "a field number 0"),
         (b"\x08" + b"\xff" * 11, "an integer of more than 64 bits"),
         (model(b"")[:-1], "it ends in the middle of a field"),
-        (field(1, 10) + field(8, field(2, 20)), "it does not hold a format version, a graph"),
-        (field(7, b"") + field(8, field(2, 20)), "it does not hold a format version, a graph"),
+        (field(1, 10) + field(8, field(2, 20)), "it lacks a format version, a graph"),
+        (field(7, b"") + field(8, field(2, 20)), "it lacks a format version, a graph"),
         (field(1, 10) + field(7, 5) + field(8, field(2, 20)), "field 7 is an integer"),
-        (model(field(5, tensor(99, [1], field(8, "w")))), "'w' has a type or shape that does not exist"),
-        (model(field(5, tensor(INT8, [-1]))), "a type or shape that does not exist"),
-        (model(field(5, tensor(INT8, [2] * 65))), "a type or shape that does not exist"),
+        (model(field(5, tensor(99, [1], field(8, "w")))), "'w' has an invalid type or shape"),
+        (model(field(5, tensor(INT8, [-1]))), "an invalid type or shape"),
+        (model(field(5, tensor(INT8, [2] * 65))), "an invalid type or shape"),
         (
             model(field(5, tensor(INT8, [1], field(14, 1), field(13, field(1, "offset") + field(2, "x"))))),
-            "byte 'x' of another file",
+            "the invalid offset 'x'",
         ),
     ],
 )
@@ -193,7 +193,7 @@ def test_the_other_files_of_a_bundle_are_not_onnx(name: str) -> None:
         read_onnx(EMBEDDED / name)
 
 
-def test_a_folder_or_nothing_at_all_is_no_file(tmp_path: Path) -> None:
+def test_a_folder_or_a_missing_file_is_refused(tmp_path: Path) -> None:
     for path in (tmp_path, tmp_path / "a.onnx"):
         with pytest.raises(BundleError, match="is missing or not a plain file"):
             read_onnx(path)
@@ -201,17 +201,17 @@ def test_a_folder_or_nothing_at_all_is_no_file(tmp_path: Path) -> None:
 
 @settings(max_examples=100, deadline=None)
 @given(st.integers(0, len(ENCODER) - 1))
-def test_a_file_that_is_cut_off_is_refused(folder: Path, length: int) -> None:
+def test_a_truncated_file_is_refused(folder: Path, length: int) -> None:
     try:
         cut = read(folder, ENCODER[:length])
     except BundleError:
         return
-    whole = read_onnx(EMBEDDED / tensor_names.ENCODER)  # what was cut is behind the graph
+    whole = read_onnx(EMBEDDED / tensor_names.ENCODER)  # what was cut off comes after the graph
     assert (cut.operators, cut.tensors, cut.outputs) == (whole.operators, whole.tensors, whole.outputs)
 
 
 def complaint(folder: Path, content: bytes) -> str:
-    """What is said of a file, or nothing if it can be read; any other exception fails the test."""
+    """Return the error message, or nothing if the file can be read; any other exception fails the test."""
     try:
         read(folder, content)
     except BundleError as error:
@@ -221,12 +221,12 @@ def complaint(folder: Path, content: bytes) -> str:
 
 @settings(max_examples=200, deadline=None)
 @given(st.binary(max_size=300))
-def test_random_bytes_get_at_most_a_sentence(folder: Path, content: bytes) -> None:
+def test_random_bytes_give_at_most_a_one_line_error(folder: Path, content: bytes) -> None:
     for whole in (content, model(content), model(field(1, content)), model(field(5, content))):
         assert "\n" not in complaint(folder, whole)
 
 
 @settings(max_examples=200, deadline=None)
 @given(st.integers(0, len(ENCODER) - 8), st.binary(min_size=8, max_size=8))
-def test_damaged_bytes_get_at_most_a_sentence(folder: Path, place: int, damage: bytes) -> None:
-    assert "\n" not in complaint(folder, ENCODER[:place] + damage + ENCODER[place + 8 :])
+def test_damaged_bytes_give_at_most_a_one_line_error(folder: Path, start: int, damage: bytes) -> None:
+    assert "\n" not in complaint(folder, ENCODER[:start] + damage + ENCODER[start + 8 :])

@@ -1,4 +1,4 @@
-"""A signed bundle is its owner's: a changed one, another's and an unsigned one are refused."""
+"""A bundle with a valid signature is used; an unsigned or changed one, or one signed by another key, is refused."""
 
 import json
 import shutil
@@ -60,25 +60,25 @@ def test_a_changed_file_is_refused_even_if_hashes_should_not_be_checked(
 def test_a_changed_manifest_is_refused(signed: Path, keys: tuple[Path, Path]) -> None:
     path = signed / tensor_names.MANIFEST
     path.write_text(path.read_text(encoding="utf-8").replace('"license"', '"license" '), encoding="utf-8")
-    assert json.loads(path.read_text(encoding="utf-8"))  # still says the same
+    assert json.loads(path.read_text(encoding="utf-8"))  # the content is the same
     with pytest.raises(SignatureError, match="was changed since"):
         load_bundle(signed, require_signature=keys[1])
 
 
-def test_the_key_of_another_is_refused(signed: Path, tmp_path: Path) -> None:
+def test_another_key_is_refused(signed: Path, tmp_path: Path) -> None:
     with pytest.raises(SignatureError, match="not signed with the key"):
         load_bundle(signed, require_signature=make_keys(tmp_path / "other"))
 
 
 @pytest.mark.parametrize("content", [b"", b"AAAA", b"\xff\xfe", b"A" * 5000])
-def test_a_signature_that_is_none_is_refused(content: bytes, signed: Path, keys: tuple[Path, Path]) -> None:
+def test_an_invalid_signature_is_refused(content: bytes, signed: Path, keys: tuple[Path, Path]) -> None:
     (signed / tensor_names.SIGNATURE).write_bytes(content)
     with pytest.raises(SignatureError):
         load_bundle(signed, require_signature=keys[1])
 
 
-def test_the_signature_of_something_else_is_refused(signed: Path, keys: tuple[Path, Path]) -> None:
-    """A signature that the same key has given over the bare manifest, for another purpose."""
+def test_a_signature_made_for_another_purpose_is_refused(signed: Path, keys: tuple[Path, Path]) -> None:
+    """The same key has signed the manifest without the context."""
     import base64
 
     from cryptography.hazmat.primitives.serialization import load_pem_private_key
@@ -90,48 +90,48 @@ def test_the_signature_of_something_else_is_refused(signed: Path, keys: tuple[Pa
         load_bundle(signed, require_signature=keys[1])
 
 
-def test_a_link_in_the_place_of_the_signature_is_refused(signed: Path, keys: tuple[Path, Path], tmp_path: Path) -> None:
+def test_a_link_instead_of_the_signature_is_refused(signed: Path, keys: tuple[Path, Path], tmp_path: Path) -> None:
     (signed / tensor_names.SIGNATURE).rename(tmp_path / "elsewhere")
     (signed / tensor_names.SIGNATURE).symlink_to(tmp_path / "elsewhere")
     with pytest.raises(SignatureError, match="is not signed"):
         load_bundle(signed, require_signature=keys[1])
 
 
-def test_a_private_key_is_for_its_owner_alone_and_never_overwritten(keys: tuple[Path, Path]) -> None:
+def test_a_private_key_is_readable_only_by_its_owner_and_never_overwritten(keys: tuple[Path, Path]) -> None:
     assert stat.S_IMODE(keys[0].stat().st_mode) == 0o600
     with pytest.raises(UsageError, match="never overwritten"):
         make_keys(keys[0])
 
 
 @pytest.mark.parametrize("content", [b"", b"no key", b"-----BEGIN PUBLIC KEY-----\nAAAA\n-----END PUBLIC KEY-----\n"])
-def test_a_file_that_is_no_key_is_refused(content: bytes, tmp_path: Path) -> None:
+def test_a_file_that_is_not_a_key_is_refused(content: bytes, tmp_path: Path) -> None:
     (tmp_path / "key").write_bytes(content)
     with pytest.raises(UsageError, match="is not a public key"):
         load_bundle(EMBEDDED, require_signature=tmp_path / "key")
 
 
-def test_a_key_of_another_kind_is_refused(tmp_path: Path) -> None:
+def test_a_key_of_another_type_is_refused(tmp_path: Path) -> None:
     from cryptography.hazmat.primitives import serialization
     from cryptography.hazmat.primitives.asymmetric import x25519
 
     public = x25519.X25519PrivateKey.generate().public_key()
     pem = public.public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
     (tmp_path / "key").write_bytes(pem)
-    with pytest.raises(UsageError, match="another kind than Ed25519"):
+    with pytest.raises(UsageError, match="another type than Ed25519"):
         load_bundle(EMBEDDED, require_signature=tmp_path / "key")
 
 
-def test_the_commands_sign_and_ask_for_the_signature(tmp_path: Path) -> None:
+def test_the_commands_sign_and_require_the_signature(tmp_path: Path) -> None:
     folder = shutil.copytree(EMBEDDED, tmp_path / "bundle")
     key, run = str(tmp_path / "owner"), CliRunner().invoke
     assert run(main, ["sign", "--new-key", key]).exit_code == 0
-    wanted = ["--require-signature", f"{key}.pub"]
+    required = ["--require-signature", f"{key}.pub"]
     for command in (["inspect", folder], ["translate", "-m", folder, "Good morning."], ["bench", "-m", folder]):
-        done = run(main, [*map(str, command), *wanted])
+        done = run(main, [*map(str, command), *required])
         assert done.exit_code == 2
         assert "is not signed" in done.output
     assert run(main, ["sign", str(folder), "--key", key]).exit_code == 0
-    done = run(main, ["translate", "-m", str(folder), "Good morning.", *wanted])
+    done = run(main, ["translate", "-m", str(folder), "Good morning.", *required])
     assert done.exit_code == 0
     assert "Guten Morgen" in done.output
     assert run(main, ["inspect", str(folder)], env={"SEQ2EDGE_REQUIRE_SIGNATURE": f"{key}.pub"}).exit_code == 0
@@ -145,14 +145,14 @@ def test_a_broken_bundle_is_not_signed(tmp_path: Path, keys: tuple[Path, Path]) 
     assert not (folder / tensor_names.SIGNATURE).exists()
 
 
-def test_wrong_use_of_sign_is_one_sentence(keys: tuple[Path, Path]) -> None:
+def test_wrong_arguments_of_sign_give_a_one_line_error(keys: tuple[Path, Path]) -> None:
     for arguments in ([], [str(EMBEDDED)], [str(EMBEDDED), "--new-key", "x"]):
         done = CliRunner().invoke(main, ["sign", *arguments])
         assert done.exit_code == 2
         assert done.output.startswith("Error: ")
 
 
-def test_without_the_extra_its_name_is_said() -> None:
+def test_a_missing_extra_is_named() -> None:
     code = (
         "import sys; sys.modules['cryptography'] = None; from seq2edge.cli.main import main; "
         "main(['inspect', '--require-signature', 'x'])"
