@@ -1,4 +1,4 @@
-"""What becomes of a text: the results of the runtime."""
+"""The results of translating and scoring."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, fields, replace
@@ -10,46 +10,46 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Translation:
-    """What became of one text, and all that a reader of it should know."""
+    """The translation of one text, with scores and possible problems."""
 
     text: str
-    tokens: tuple[int, ...] = ()  # with the target prefix and the end mark; of a split text, one part after another
-    score: float = 0.0  # of beam search as Hugging Face's sequences_scores; else the sum of the log-probabilities
-    token_scores: tuple[float, ...] = ()  # log-probabilities of the tokens, those of a prefix left out
-    ended: bool = True  # false: cut at the length limit
-    repeats: bool = False  # true: it is stuck in a loop
-    parts: int = 1  # above 1: the text was too long for the model and was split into so many
-    truncated: bool = False  # true: the end of the text was cut off, as was asked for
-    unknown: int = 0  # characters of the text that the model does not know
-    attention: "Attention | None" = None  # on request
-    alternatives: tuple["Translation", ...] = ()  # the next best, with num_return_sequences
+    tokens: tuple[int, ...] = ()  # with target prefix and end token; those of all segments if the text was split
+    score: float = 0.0  # beam search: as sequences_scores of Hugging Face; otherwise the sum of the log-probabilities
+    token_scores: tuple[float, ...] = ()  # log-probabilities of the tokens, without those of the prefix
+    ended: bool = True  # False: cut at the length limit
+    repeats: bool = False  # True: it is stuck in a loop
+    parts: int = 1  # number of segments; above 1 if the text was too long for the model
+    truncated: bool = False  # True: the end of the text was cut off (option long="truncate")
+    unknown: int = 0  # number of characters of the text that the vocabulary lacks
+    attention: "Attention | None" = None  # only with the option attention
+    alternatives: tuple["Translation", ...] = ()  # the next best ones, with num_return_sequences
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What may be wrong with it, in words."""
+        """Possible problems, as phrases for display."""
         return tuple(
             note
-            for note, true in (
+            for note, applies in (
                 (f"was too long and was split into {self.parts} parts", self.parts > 1),
                 ("was too long and lost its end", self.truncated),
                 (f"has {_characters(self.unknown)} unknown to the model", self.unknown),
                 ("was cut at the length limit", not self.ended),
                 ("repeats itself", self.repeats),
             )
-            if true
+            if applies
         )
 
     @property
     def alignment(self) -> "Pairs | None":
-        """(source, target) places of tokens that belong together, if attention was asked for."""
+        """Pairs of (source, target) positions of aligned tokens; None without the option attention."""
         return None if self.attention is None else self.attention.alignment
 
     def without_attention(self) -> "Translation":
-        alternatives = tuple(one.without_attention() for one in self.alternatives)
+        alternatives = tuple(alternative.without_attention() for alternative in self.alternatives)
         return replace(self, attention=None, alternatives=alternatives)
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain values for JSON; what was not asked for is left out."""
+        """Return plain values for JSON, without results that were not requested."""
         content = {field.name: getattr(self, field.name) for field in fields(self)} | {"notes": self.notes}
         del content["attention"], content["alternatives"]
         if self.attention is not None:
@@ -62,16 +62,16 @@ class Translation:
 
 @dataclass(frozen=True, kw_only=True)
 class Score:
-    """How likely the model finds a target for a source."""
+    """The log-probability of a target as the translation of its source."""
 
-    score: float  # the sum of the log-probabilities, the end mark included
+    score: float  # the sum of the log-probabilities, including that of the end token
     tokens: tuple[int, ...]
     token_scores: tuple[float, ...]
 
 
 @dataclass
 class Summary:
-    """What a run over many texts came to."""
+    """Counts over many translations."""
 
     texts: int = 0
     tokens: int = 0
@@ -82,25 +82,25 @@ class Summary:
     unknown: int = 0  # characters
 
     def add(self, translations: Iterable[Translation]) -> None:
-        for one in translations:
+        for translation in translations:
             self.texts += 1
-            self.tokens += len(one.tokens)
-            self.cut += not one.ended
-            self.repeating += one.repeats
-            self.split += one.parts > 1
-            self.truncated += one.truncated
-            self.unknown += one.unknown
+            self.tokens += len(translation.tokens)
+            self.cut += not translation.ended
+            self.repeating += translation.repeats
+            self.split += translation.parts > 1
+            self.truncated += translation.truncated
+            self.unknown += translation.unknown
 
     @property
     def notes(self) -> list[str]:
-        """What a reader of the output should know, a sentence each."""
-        counted = {
+        """Possible problems, one sentence each."""
+        counts = {
             "were cut at the length limit (--max-new-tokens)": self.cut,
             "repeat themselves": self.repeating,
             "are of texts that were too long and were split (--long)": self.split,
             "are of texts that were too long and lost their ends": self.truncated,
         }
-        notes = [f"{count} of {self.texts} translations {what}" for what, count in counted.items() if count]
+        notes = [f"{count} of {self.texts} translations {problem}" for problem, count in counts.items() if count]
         if self.unknown:
             notes.append(f"the texts have {_characters(self.unknown)} unknown to the model")
         return notes

@@ -108,7 +108,7 @@ class Watch:
 
 
 def run_case(case: Case, target: str, number: int, folder: Path, watch: Watch) -> Outcome:
-    from seq2edge.errors import Seq2EdgeError, UnforeseenError
+    from seq2edge.errors import Seq2EdgeError, UnexpectedLoadError
 
     _forget_peak()
     before, started = _memory(), time.process_time()
@@ -121,7 +121,7 @@ def run_case(case: Case, target: str, number: int, folder: Path, watch: Watch) -
         end, detail = REFUSED, str(error)
         if "\n" in detail or len(detail) > LONGEST_ERROR:
             end = "not one sentence"
-        if isinstance(error, UnforeseenError):
+        if isinstance(error, UnexpectedLoadError):
             end, detail = "unforeseen", traceback.format_exc(limit=-4)
     except Exception:
         end, detail = "another exception", traceback.format_exc(limit=-4)

@@ -1,23 +1,23 @@
-"""Errors are one line of a bearable length, whatever a file has put into them."""
+"""Error messages are one line of limited length, whatever a file put into them."""
 
 import pytest
 
-from seq2edge.errors import LONGEST, LONGEST_REASON, BundleError
+from seq2edge.errors import MAX_LENGTH, MAX_REASON_LENGTH, BundleError
 
 
 @pytest.mark.parametrize("text", ["two\nlines", "a\r\nb", "a\u2028b", "\x1b[2J gone", "nul\x00"])
-def test_an_error_is_one_line_that_steers_no_terminal(text: str) -> None:
-    said = str(BundleError(text))
-    assert len(said.splitlines()) == 1
-    assert said.isprintable()
+def test_an_error_is_one_line_without_control_characters(text: str) -> None:
+    message = str(BundleError(text))
+    assert len(message.splitlines()) == 1
+    assert message.isprintable()
 
 
-def test_a_giant_name_is_cut_and_what_follows_is_kept() -> None:
-    said = str(BundleError(f"there is no {'x' * 5000}; take another"))
-    assert len(said) < LONGEST_REASON + len("; take another") + 2
-    assert said.startswith("there is no xxx")
-    assert said.endswith("xxx; take another")
+def test_a_huge_name_is_cut_and_the_rest_is_kept() -> None:
+    message = str(BundleError(f"there is no {'x' * 5000}; take another"))
+    assert len(message) < MAX_REASON_LENGTH + len("; take another") + 2
+    assert message.startswith("there is no xxx")
+    assert message.endswith("xxx; take another")
 
 
-def test_an_error_of_many_reasons_ends_somewhere() -> None:
-    assert len(str(BundleError("a reason; " * 5000))) == LONGEST + 1
+def test_an_error_with_many_reasons_is_cut() -> None:
+    assert len(str(BundleError("a reason; " * 5000))) == MAX_LENGTH + 1

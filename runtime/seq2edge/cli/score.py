@@ -81,7 +81,7 @@ def _scores(translator: "Translator", groups: Iterable[list[str]], languages: di
         try:
             yield from translator.score(sources, targets, **languages)
         except TextTooLongError as error:
-            raise error.behind(done) from None
+            raise error.shifted(done) from None
         done += len(lines)
 
 

@@ -1,1 +1,1 @@
-"""Frozen settings shared by the manifest, the command line and the API."""
+"""Define the settings that the manifest, the command line and the API share."""

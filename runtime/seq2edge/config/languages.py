@@ -1,4 +1,4 @@
-"""The languages of a model, and where a model for many has their tags."""
+"""Define the languages of a model, and where a multilingual model expects their tags."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -8,15 +8,15 @@ from seq2edge.errors import UsageError
 
 SourceTag = Literal["none", "before", "after"]
 TargetTag = Literal["none", "first", "start", "source"]
-SHOWN = 8  # languages in an error
+MAX_SHOWN = 8  # languages in an error
 
 
 @dataclass(frozen=True, kw_only=True)
 class Languages:
-    """What a model translates from and into, unless a call says otherwise.
+    """The default languages of a model, and the tags of a multilingual one.
 
-    A model for many languages has a tag for each, whose id is in ``codes``. That of the source stands before the text
-    or after its end mark; that of the target is the first token to make, the start token, or stands before the source.
+    ``codes`` maps each language to the id of its tag. The source tag comes before the text or after its end token. The
+    target tag is the first token to generate, the start token, or comes before the source text.
     """
 
     source: str
@@ -31,12 +31,12 @@ class Languages:
             if tag != "none" and language and language not in self.codes:
                 raise ValueError(f"{side} is {language!r}, which has no tag in codes")
         if self.source_tag != "none" and not self.source:
-            raise ValueError("source is empty, but a model with tags for source languages needs one to begin with")
+            raise ValueError("source is empty, but a model with source language tags needs a default")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Tags:
-    """The ids that two languages put around a source text, and before an output."""
+    """Token ids of language tags: around the source text, and at the start of the output."""
 
     before: tuple[int, ...] = ()
     after: tuple[int, ...] = ()
@@ -45,19 +45,21 @@ class Tags:
 
 
 def default_tags(languages: Languages) -> Tags:
-    """The tags where a call names no language."""
+    """Return the tags for the default languages."""
     return _tags(languages, languages.source, languages.target)
 
 
 def resolve_tags(languages: Languages, source: str, target: str) -> Tags:
-    """The tags of the languages that a call names; empty is the model's own."""
-    source = _known(languages, source, "source_lang", languages.source, tagged=languages.source_tag != "none")
-    target = _known(languages, target, "target_lang", languages.target, tagged=languages.target_tag != "none")
+    """Return the tags for the languages of a call; an empty name is the default."""
+    source = _resolve(languages, source, "source_lang", languages.source, tagged=languages.source_tag != "none")
+    target = _resolve(languages, target, "target_lang", languages.target, tagged=languages.target_tag != "none")
     return _tags(languages, source, target)
 
 
 def missing_target(codes: Mapping[str, int]) -> UsageError:
-    return UsageError(f"this model translates into {len(codes)} languages: name one with target_lang ({_some(codes)})")
+    return UsageError(
+        f"this model translates into {len(codes)} languages: choose one with target_lang ({_list_some(codes)})"
+    )
 
 
 def _tags(languages: Languages, source: str, target: str) -> Tags:
@@ -72,26 +74,26 @@ def _tags(languages: Languages, source: str, target: str) -> Tags:
     )
 
 
-def _known(languages: Languages, asked: str, option: str, own: str, *, tagged: bool) -> str:
-    if asked in ("", own) or (tagged and asked in languages.codes):
-        return asked or own
+def _resolve(languages: Languages, name: str, option: str, default: str, *, tagged: bool) -> str:
+    if name in ("", default) or (tagged and name in languages.codes):
+        return name or default
     if not tagged:
-        what = f"this model has {own!r} alone" if own else "this model has no tags for it"
-        raise UsageError(f"{option} is {asked!r}, but {what}; leave it out")
-    raise UsageError(f"{option} is {asked!r}, which this model does not know; {_alike(asked, languages.codes)}")
+        reason = f"this model has only {default!r}" if default else "this model has no tags for it"
+        raise UsageError(f"{option} is {name!r}, but {reason}; leave it out")
+    raise UsageError(f"{option} is {name!r}, which this model does not know; {_suggest(name, languages.codes)}")
 
 
-def _alike(asked: str, codes: Mapping[str, int]) -> str:
-    """Those of the same letters, however they are written, and those that look alike."""
+def _suggest(name: str, codes: Mapping[str, int]) -> str:
+    """List languages with a similar name or with the same first two letters."""
     from difflib import get_close_matches
 
-    begin = asked.lower()[:2]
-    near = get_close_matches(asked, codes, n=SHOWN, cutoff=0.6)
-    near += [code for code in codes if code.lower().startswith(begin) and code not in near]
-    if near:
-        return f"similar ones are {', '.join(near[:SHOWN])}"
-    return f"it knows {len(codes)}, such as {_some(codes)}"
+    start = name.lower()[:2]
+    similar = get_close_matches(name, codes, n=MAX_SHOWN, cutoff=0.6)
+    similar += [code for code in codes if code.lower().startswith(start) and code not in similar]
+    if similar:
+        return f"similar ones are {', '.join(similar[:MAX_SHOWN])}"
+    return f"it knows {len(codes)}, such as {_list_some(codes)}"
 
 
-def _some(codes: Mapping[str, int]) -> str:
-    return ", ".join(list(codes)[:SHOWN])
+def _list_some(codes: Mapping[str, int]) -> str:
+    return ", ".join(list(codes)[:MAX_SHOWN])

@@ -1,11 +1,11 @@
-"""How close a bundle is to the original model, and what may be asked of each precision."""
+"""Define how close a bundle is to its source model, and the limits for each precision."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, kw_only=True)
 class Quality:
-    """Corpus scores of the original's translations and of the bundle's, against references."""
+    """Corpus scores of the source model (``original``) and of the bundle."""
 
     bleu_original: float
     bleu_bundle: float
@@ -15,38 +15,38 @@ class Quality:
 
 @dataclass(frozen=True, kw_only=True)
 class Parity:
-    """What ``seq2edge verify`` measured; the worst over the batch sizes."""
+    """The measurements of ``seq2edge verify``: the worst over all batch sizes."""
 
     sentences: int
     steps: int  # decoder steps compared under teacher forcing
     batch_sizes: tuple[int, ...]
     device: str
-    cross_difference: float  # largest absolute difference of cross keys and values
+    cross_difference: float  # largest absolute difference of cross-attention keys and values
     logit_difference: float  # largest absolute difference of a logit
     top1_agreement: float  # share of steps whose likeliest token is the same
-    clear_agreement: float  # the same where it is clear: in the original 1.65 times as likely as the next
+    clear_agreement: float  # the same, only for steps where the source model finds it 1.65 times as likely as the next
     mean_kl: float  # mean Kullback-Leibler divergence of the next-token distributions, in nats
     greedy_equal: float  # share of sentences whose greedy output is the same, token for token
     beam_equal: float  # the same for beam search with four beams
-    score_difference: float  # largest difference of a sequence score, among equal outputs
+    score_difference: float  # largest difference of a sequence score, over equal outputs
     quality: Quality | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
-    """What a bundle of some precision must keep."""
+    """The limits that a bundle of some precision must keep."""
 
     logit_difference: float | None
     clear_agreement: float
     mean_kl: float
     tokens_equal: float | None
     bleu_loss: float
-    layer_difference: float  # relative; what in a layer's output counts as parting from the original
+    layer_difference: float  # relative difference of a layer's output that counts as diverging from the source model
 
 
-# float32 must say the same; its logits differ by rounding alone, some 1e-5 for logits around 10. The others round the
-# weights themselves: what they may lose is set by what users accept. Which token is likeliest counts where it is clear:
-# on text of other languages than its own, half of a model's steps are near ties that rounding may decide.
+# float32 must give the same outputs: its logits differ only by rounding, some 1e-5 for logits around 10. The others
+# round the weights; their limits are what users accept. Only clear steps count for the agreement: on text in a language
+# that it was not trained on, half of a model's steps are near ties that rounding may decide.
 LIMITS = {
     "fp32": Limits(
         logit_difference=1e-3,
@@ -90,12 +90,12 @@ LIMITS = {
     ),
 }
 LIMITS["int8-blocks"] = LIMITS["int8"]
-LIMITS["fp16-compute"] = LIMITS["fp16"]  # it rounds what is computed as well, but as finely
+LIMITS["fp16-compute"] = LIMITS["fp16"]  # it also rounds activations, to the same type
 
 
-def shortcomings(parity: Parity, limits: Limits) -> list[str]:
-    """Every limit that is not kept, as a clause; none means that the bundle passes."""
-    found = [
+def failed_limits(parity: Parity, limits: Limits) -> list[str]:
+    """Return a phrase for every limit that is exceeded; none means that the bundle passes."""
+    failures = [
         _too_low("where it is clear, the likeliest token agrees in", parity.clear_agreement, limits.clear_agreement),
         _too_high("the mean divergence is", parity.mean_kl, limits.mean_kl),
         _too_high("the largest difference of a logit is", parity.logit_difference, limits.logit_difference),
@@ -104,8 +104,8 @@ def shortcomings(parity: Parity, limits: Limits) -> list[str]:
     ]
     if parity.quality is not None:
         loss = parity.quality.bleu_original - parity.quality.bleu_bundle
-        found.append(_too_high("the loss of BLEU is", round(loss, 2), limits.bleu_loss))
-    return [text for text in found if text]
+        failures.append(_too_high("the loss of BLEU is", round(loss, 2), limits.bleu_loss))
+    return [failure for failure in failures if failure]
 
 
 def _too_low(what: str, share: float, limit: float | None) -> str:
@@ -115,6 +115,6 @@ def _too_low(what: str, share: float, limit: float | None) -> str:
 
 
 def _too_high(what: str, value: float, limit: float | None) -> str:
-    if limit is None or value <= limit:  # a NaN is above every limit
+    if limit is None or value <= limit:  # NaN exceeds every limit
         return ""
     return f"{what} {value:.3g}, above {limit:.3g}"

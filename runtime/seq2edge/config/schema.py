@@ -1,7 +1,4 @@
-"""Read frozen dataclasses from JSON objects, where a key too many is an error.
-
-Settings written once: a dataclass field with the help text of its command-line option.
-"""
+"""Read dataclasses from JSON strictly, and declare settings with their help text."""
 
 import types
 from collections.abc import Mapping
@@ -9,47 +6,47 @@ from dataclasses import MISSING, asdict, field, fields, is_dataclass
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 T = TypeVar("T")
-MOST_PROBLEMS = 20  # in one error
-LONGEST_VALUE = 80  # characters of a value in an error
-LARGEST_INTEGER = 2**63  # that other programs can read
+MAX_PROBLEMS = 20  # in one error
+MAX_REPR_LENGTH = 80  # characters of a value in an error
+INTEGER_LIMIT = 2**63  # other programs cannot read larger ones
 
 
-class ClosedError(ValueError):
-    """The object does not fit the dataclass; the text names every key that is wrong."""
+class SchemaError(ValueError):
+    """A JSON object does not match a dataclass; the text lists every problem."""
 
 
-def read_closed(cls: type[T], value: object, *, where: str, complete: bool = False) -> T:
-    """Build ``cls`` from a JSON object and name everything that does not fit in one error.
+def read_strict(cls: type[T], value: object, *, where: str, complete: bool = False) -> T:
+    """Build ``cls`` from a JSON object; unknown or missing keys and wrong types are listed in one error.
 
-    ``complete`` asks for every key, also where the dataclass has a default.
+    ``complete`` requires every key, even if the dataclass has a default.
     """
     problems: list[str] = []
     result = _read_object(cls, value, where, problems)
     if complete and not problems:
-        _name_what_is_left_out(asdict(result), value, where, problems)  # type: ignore[call-overload]
+        _add_missing_keys(asdict(result), value, where, problems)  # type: ignore[call-overload]
     if problems:
-        raise ClosedError(_joined(problems))
+        raise SchemaError(_join_problems(problems))
     return result
 
 
 def read_fields(cls: type, values: Mapping[str, Any]) -> dict[str, Any]:
-    """Check values against the annotations of some fields, lists as tuples; all that do not fit are one error."""
+    """Check values against the annotations of the fields of these names, and return them with lists as tuples."""
     problems: list[str] = []
     hints = get_type_hints(cls)
-    found = {name: _read_value(hints[name], value, name, problems) for name, value in values.items()}
+    result = {name: _read_value(hints[name], value, name, problems) for name, value in values.items()}
     if problems:
-        raise ClosedError(_joined(problems))
-    return found
+        raise SchemaError(_join_problems(problems))
+    return result
 
 
-def _name_what_is_left_out(full: object, given: object, where: str, problems: list[str]) -> None:
-    if not isinstance(full, Mapping) or not isinstance(given, Mapping):
+def _add_missing_keys(expected: object, value: object, where: str, problems: list[str]) -> None:
+    if not isinstance(expected, Mapping) or not isinstance(value, Mapping):
         return
-    for key, value in full.items():
-        if key not in given:
+    for key, inner in expected.items():
+        if key not in value:
             problems.append(f"{where} lacks the key {key!r}")
         else:
-            _name_what_is_left_out(value, given[key], f"{where}.{key}", problems)
+            _add_missing_keys(inner, value[key], f"{where}.{key}", problems)
 
 
 def _read_object(cls: type[T], value: object, where: str, problems: list[str]) -> T:
@@ -58,24 +55,24 @@ def _read_object(cls: type[T], value: object, where: str, problems: list[str]) -
         return None  # type: ignore[return-value]
     hints = get_type_hints(cls)
     known = {field.name: field for field in fields(cls)}  # type: ignore[arg-type]
-    problems += [f"{where} has the unknown key {short(key)}" for key in value if key not in known]
-    found: dict[str, Any] = {}
+    problems += [f"{where} has the unknown key {short_repr(key)}" for key in value if key not in known]
+    arguments: dict[str, Any] = {}
     for name, entry in known.items():
         if name in value:
-            found[name] = _read_value(hints[name], value[name], f"{where}.{name}", problems)
+            arguments[name] = _read_value(hints[name], value[name], f"{where}.{name}", problems)
         elif entry.default is MISSING and entry.default_factory is MISSING:
             problems.append(f"{where} lacks the key {name!r}")
     if problems:
         return None  # type: ignore[return-value]
     try:
-        return cls(**found)
+        return cls(**arguments)
     except ValueError as error:
         problems.append(f"{where}: {error}")
         return None  # type: ignore[return-value]
 
 
 def _read_value(hint: Any, value: Any, where: str, problems: list[str]) -> Any:
-    """Check one value against its annotation; JSON arrays become tuples."""
+    """Check a value against its annotation, and return it with arrays as tuples."""
     origin, arguments = get_origin(hint), get_args(hint)
     if is_dataclass(hint):
         return _read_object(hint, value, where, problems)  # type: ignore[arg-type]
@@ -87,9 +84,9 @@ def _read_value(hint: Any, value: Any, where: str, problems: list[str]) -> Any:
         return {str(key): _read_value(arguments[1], item, f"{where}.{key}", problems) for key, item in value.items()}
     if origin is Literal and value in arguments and type(value) in map(type, arguments):
         return value
-    if origin is None and _fits(hint, value):
+    if origin is None and _is_instance(hint, value):
         return float(value) if hint is float else value
-    problems.append(f"{where} is {short(value)}, which is not {_describe(hint)}")
+    problems.append(f"{where} is {short_repr(value)}, which is not {_describe(hint)}")
     return None
 
 
@@ -99,28 +96,28 @@ def _read_union(choices: tuple[Any, ...], value: Any, where: str, problems: list
         result = None if choice is type(None) and value is None else _read_value(choice, value, where, attempt)
         if not attempt:
             return result
-    wanted = " or ".join(_describe(choice) for choice in choices)
-    problems.append(f"{where} is {short(value)}, which is not {wanted}")
+    expected = " or ".join(_describe(choice) for choice in choices)
+    problems.append(f"{where} is {short_repr(value)}, which is not {expected}")
     return None
 
 
-def _fits(hint: Any, value: Any) -> bool:
+def _is_instance(hint: Any, value: Any) -> bool:
     if isinstance(value, bool):  # a bool is an int in Python, but not in JSON
         return hint is bool
-    if isinstance(value, int) and abs(value) >= LARGEST_INTEGER:
+    if isinstance(value, int) and abs(value) >= INTEGER_LIMIT:
         return False
     return isinstance(value, (int, float) if hint is float else hint)
 
 
-def short(value: object) -> str:
-    """A value as an error shows it."""
+def short_repr(value: object) -> str:
+    """Return the repr of a value for an error message, shortened if necessary."""
     shown = ascii(value) if isinstance(value, str) and not value.isprintable() else repr(value)
-    return shown if len(shown) <= LONGEST_VALUE else f"{shown[:LONGEST_VALUE]}…"
+    return shown if len(shown) <= MAX_REPR_LENGTH else f"{shown[:MAX_REPR_LENGTH]}…"
 
 
-def _joined(problems: list[str]) -> str:
-    more = len(problems) - MOST_PROBLEMS
-    return "; ".join([*problems[:MOST_PROBLEMS], *([f"and {more:,} more"] if more > 0 else [])])
+def _join_problems(problems: list[str]) -> str:
+    more = len(problems) - MAX_PROBLEMS
+    return "; ".join([*problems[:MAX_PROBLEMS], *([f"and {more:,} more"] if more > 0 else [])])
 
 
 def _describe(hint: Any) -> str:
@@ -134,10 +131,10 @@ def _describe(hint: Any) -> str:
 
 
 def setting(default: Any, help: str) -> Any:
-    """Declare a field with a default and an explanation."""
+    """Declare a field with a default and the help text of its command-line option."""
     return field(default=default, metadata={"help": help})
 
 
 def required(help: str) -> Any:
-    """Declare a field that has no default."""
+    """Declare a field without a default."""
     return field(metadata={"help": help})

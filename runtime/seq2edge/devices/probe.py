@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass
 
 import numpy as np
 
-from seq2edge.config.schema import ClosedError, read_closed
+from seq2edge.config.schema import SchemaError, read_strict
 from seq2edge.devices import topk_graphs
 from seq2edge.devices.cpu import allowed_cpus
 from seq2edge.devices.registry import Device, DeviceConfig, device_named
@@ -76,8 +76,8 @@ def ask_child(command: Sequence[str], environment: Mapping[str, str] | None = No
     if done.returncode < 0:
         return Probe(works=False, problem=_death(-done.returncode))
     try:
-        found = read_closed(Probe, json.loads(done.stdout.splitlines()[-1]), where="the child's answer")
-    except (IndexError, ValueError, ClosedError):
+        found = read_strict(Probe, json.loads(done.stdout.splitlines()[-1]), where="the child's answer")
+    except (IndexError, ValueError, SchemaError):
         last = (done.stderr.strip().splitlines() or ["it said nothing"])[-1]
         return Probe(works=False, problem=f"its process ended with code {done.returncode} ({last})")
     return found

@@ -66,5 +66,5 @@ def test_all_bad_settings_are_named_at_once(tmp_path: Path, make_job: Callable[.
 
 
 def test_heads_that_do_not_divide_the_width_are_refused(tmp_path: Path, make_job: Callable[..., Job]) -> None:
-    with pytest.raises(UsageError, match="width 16 cannot be divided among 3 heads"):
+    with pytest.raises(UsageError, match="width 16 is not divisible by 3 heads"):
         make_job(tmp_path, heads=3)

@@ -36,7 +36,7 @@ def test_every_setting_is_an_option_under_a_heading() -> None:
     ("changes", "sentence"),
     [
         ({"batch_tokens": 0}, "Error: --batch-tokens is 0, but must be at least 1\n"),
-        ({"heads": 3}, "Error: width 16 cannot be divided among 3 heads\n"),
+        ({"heads": 3}, "Error: width 16 is not divisible by 3 heads\n"),
         ({"train": "missing.tsv"}, "Error: missing.tsv cannot be read: No such file or directory\n"),
     ],
 )

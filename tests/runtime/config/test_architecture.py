@@ -1,4 +1,4 @@
-"""Shapes that cannot be are refused, and costs agree with counting multiplications by hand."""
+"""Invalid architectures are refused, and costs match multiplications counted by hand."""
 
 import dataclasses
 
@@ -18,34 +18,34 @@ SHAPE = Architecture(
 
 
 @pytest.mark.parametrize(
-    ("change", "words"),
+    ("change", "message"),
     [
-        ({"heads": 3}, "cannot be divided among 3 heads"),
+        ({"heads": 3}, "is not divisible by 3 heads"),
         ({"width": 0}, "width is 0"),
         ({"encoder_layers": 0}, "must be at least 1"),
         ({"source_vocabulary": 12}, "joint vocabulary"),
         ({"width": 7, "heads": 7}, "even width"),
-        ({"positions": "learned", "position_offset": 2}, "position_offset is for sinusoidal tables"),
+        ({"positions": "learned", "position_offset": 2}, "position_offset is for sinusoidal positions"),
         ({"position_offset": -1}, "position_offset is -1"),
         ({"norm_epsilon": 0.0}, "norm_epsilon is 0.0"),
-        ({"attention_width": 9}, "attention_width 9 cannot be divided among 2 heads"),
+        ({"attention_width": 9}, "attention_width 9 is not divisible by 2 heads"),
         ({"attention_width": 0}, "attention_width is 0"),
         ({"positions": "relative", "relative_buckets": 3}, "at least 4 buckets"),
         ({"positions": "relative", "relative_distance": 16}, "distance above half their number"),
-        ({"positions": "relative", "decoder_cell": "ssru"}, "which an SSRU does not"),
+        ({"positions": "relative", "decoder_cell": "ssru"}, "decoder_cell is an SSRU"),
         ({"positions": "sinusoidal_stretched", "width": 2}, "width of at least 4"),
     ],
 )
-def test_a_shape_that_cannot_be_is_refused(change: dict[str, object], words: str) -> None:
-    with pytest.raises(ValueError, match=words):
+def test_an_invalid_architecture_is_refused(change: dict[str, object], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
         dataclasses.replace(SHAPE, **change)
 
 
-def test_the_cost_of_a_token_is_two_operations_a_multiplication() -> None:
+def test_a_multiplication_counts_as_two_operations() -> None:
     # per encoder layer: four 8x8 products, two 8x20 ones, and scores and mixing over 5 keys of width 8
     encoder = 3 * (4 * 64 + 2 * 160 + 2 * 5 * 8)
     assert cost_per_source_token(SHAPE, source_length=5) == 2 * (encoder + 2 * 2 * 64)
-    # per decoder layer: self attention as above over 7 keys, two products for cross attention, feed-forward
+    # per decoder layer: self-attention as above over 7 keys, two products for cross-attention, feed-forward
     decoder = 2 * (4 * 64 + 2 * 7 * 8 + 2 * 64 + 2 * 5 * 8 + 2 * 160)
     assert cost_per_target_token(SHAPE, source_length=5, target_length=7) == 2 * (decoder + 8 * 11)
 
@@ -56,7 +56,7 @@ def test_a_gated_layer_costs_one_more_product() -> None:
     assert more == 2 * 3 * 160
 
 
-def test_attention_of_another_width_costs_by_its_own_width() -> None:
+def test_the_cost_of_attention_depends_on_the_attention_width() -> None:
     wide = dataclasses.replace(SHAPE, attention_width=12)
     encoder = 3 * (4 * 8 * 12 + 2 * 160 + 2 * 5 * 12)
     assert cost_per_source_token(wide, source_length=5) == 2 * (encoder + 2 * 2 * 8 * 12)
@@ -69,12 +69,12 @@ def test_the_cache_holds_keys_and_values_of_both_attentions() -> None:
     assert cache_bytes(SHAPE, source_length=5, target_length=7) == 2 * 2 * (5 + 7) * 8 * 4
 
 
-def test_a_recurrent_decoder_costs_and_keeps_the_same_at_every_length() -> None:
+def test_cost_and_cache_of_a_recurrent_decoder_do_not_depend_on_the_length() -> None:
     recurrent = dataclasses.replace(SHAPE, decoder_cell="ssru")
-    # per decoder layer: input and gate of the cell, two products for cross attention, feed-forward
+    # per decoder layer: input and gate of the cell, two products for cross-attention, feed-forward
     decoder = 2 * (2 * 64 + 2 * 64 + 2 * 5 * 8 + 2 * 160)
     for length in (7, 70):
         cost = cost_per_target_token(recurrent, source_length=5, target_length=length)
         assert cost == 2 * (decoder + 8 * 11)
-        # keys and values of the source, a cell of width 8 a layer, and one count of 8 bytes
+        # keys and values of the source, a cell of width 8 per layer, and one count of 8 bytes
         assert cache_bytes(recurrent, source_length=5, target_length=length) == 2 * (2 * 5 * 8 + 8) * 4 + 8

@@ -1,4 +1,4 @@
-"""Languages by name: where their tags go, and what is said of those that are not there."""
+"""Language names are resolved to tags, and unknown names are refused with suggestions."""
 
 import pytest
 
@@ -24,32 +24,32 @@ TWO = Languages(source="en", target="de")
         (TWO, "en", "de", Tags()),
     ],
 )
-def test_tags_stand_where_the_model_had_them(languages: Languages, source: str, target: str, tags: Tags) -> None:
+def test_tags_are_where_the_model_expects_them(languages: Languages, source: str, target: str, tags: Tags) -> None:
     assert resolve_tags(languages, source, target) == tags
 
 
-def test_without_names_the_languages_are_those_of_the_model() -> None:
+def test_without_names_the_default_languages_are_used() -> None:
     assert default_tags(MBART) == resolve_tags(MBART, "", "")
 
 
 @pytest.mark.parametrize(
-    ("languages", "source", "target", "words"),
+    ("languages", "source", "target", "message"),
     [
         (NLLB, "", "zho", "target_lang is 'zho', which this model does not know; similar ones are zho_Hans, zho_Hant"),
         (NLLB, "de", "fra_Latn", "source_lang is 'de', which this model does not know; similar ones are deu_Latn"),
         (NLLB, "", "xx", "it knows 5, such as deu_Latn, eng_Latn"),
-        (TWO, "fr", "", "source_lang is 'fr', but this model has 'en' alone; leave it out"),
+        (TWO, "fr", "", "source_lang is 'fr', but this model has only 'en'; leave it out"),
         (MARIAN, "eng_Latn", "", "source_lang is 'eng_Latn', but this model has no tags for it; leave it out"),
     ],
 )
 def test_an_unknown_language_is_refused_with_similar_ones(
-    languages: Languages, source: str, target: str, words: str
+    languages: Languages, source: str, target: str, message: str
 ) -> None:
-    with pytest.raises(UsageError, match=words):
+    with pytest.raises(UsageError, match=message):
         resolve_tags(languages, source, target)
 
 
-def test_languages_of_a_manifest_have_tags() -> None:
+def test_the_default_languages_must_have_tags() -> None:
     with pytest.raises(ValueError, match="target is 'xx', which has no tag in codes"):
         Languages(source="eng_Latn", target="xx", codes=CODES, source_tag="before", target_tag="first")
     with pytest.raises(ValueError, match="source is empty"):

@@ -47,7 +47,7 @@ def test_everything_that_does_not_fit_is_in_one_error(saved: Saved) -> None:
         words.write("zuviel\n")
     message = refusal(saved)
     for part in (
-        "width 16 cannot be divided among 5 heads",
+        "width 16 is not divisible by 5 heads",
         "transformer.encoder.layers.1.norm2.weight is missing",
         "aligner.weight has no place in the model (tensors.ignore leaves it out)",
         "in_proj_weight has the shape (40, 16) instead of (48, 16)",
@@ -80,7 +80,7 @@ def test_open_questions_are_named(saved: Saved) -> None:
         ('kind = "sinusoidal"', 'kind = "sinusoidal_halves"', "is not the table of sinusoidal_halves positions"),
         ('weights = "model.pt"', 'weights = "model.bin"', "model.bin is not a file"),
         ('output = "generator.weight"', 'output = "head.weight"', "no table named head.weight"),
-        ('kind = "words"', 'kind = "bpe"', "source_codes and target_codes go with the kind 'bpe'"),
+        ('kind = "words"', 'kind = "bpe"', "source_codes and target_codes are required for the kinds 'bpe'"),
         ("max_new_tokens = 20", "max_new_tokens = 70", "generation.max_new_tokens is 70, but positions.max_positions"),
         ("ignore = []", 'ignore = ["gone"]', "gone is to be ignored, but is not there"),
         ('source = "words.de"', 'source = "model.pt"', "model.pt is not a vocabulary"),
