@@ -3,17 +3,17 @@
 import pytest
 
 from seq2edge.results import Translation
-from seq2edge.text.segments import join
-from seq2edge.translator import Grown, TextStream
+from seq2edge.text.segments import join_texts
+from seq2edge.translator import TextsSoFar, TextStream
 
 
-def grown(*parts: str) -> Grown:
+def grown(*parts: str) -> TextsSoFar:
     """Parts that grow character by character."""
     before = ""
     for part in parts:
         for end in range(1, len(part) + 1):
-            yield join([before, part[:end]])
-        before = join([before, part])
+            yield join_texts([before, part[:end]])
+        before = join_texts([before, part])
     return Translation(text=before)
 
 
@@ -33,12 +33,12 @@ def test_pieces_add_up(parts: tuple[str, ...]) -> None:
     stream = TextStream(grown(*parts))
     pieces = list(stream)
     assert stream.translation is not None
-    assert "".join(pieces) == stream.translation.text == join(parts)
+    assert "".join(pieces) == stream.translation.text == join_texts(parts)
     assert all(pieces)
 
 
 def test_half_a_character_is_held_back() -> None:
-    def halves() -> Grown:
+    def halves() -> TextsSoFar:
         yield "gr\N{REPLACEMENT CHARACTER}"
         yield "grü"
         return Translation(text="grün")
@@ -47,7 +47,7 @@ def test_half_a_character_is_held_back() -> None:
 
 
 def test_pieces_that_are_not_the_translation_are_an_error_and_not_cut() -> None:
-    def contradicting() -> Grown:
+    def contradicting() -> TextsSoFar:
         yield "one"
         return Translation(text="two three")
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from seq2edge import Translator
 from seq2edge.errors import CannotSplitError, DataError, Seq2EdgeError
-from seq2edge.text.segments import fit
+from seq2edge.text.segments import split_to_max_tokens
 from seq2edge.text.sentence_splitter import split_sentences
 
 pytestmark = pytest.mark.trust
@@ -73,7 +73,7 @@ def test_the_work_of_splitting_grows_with_the_text_and_no_faster(unit: str) -> N
             counted += len(piece)
             return len(piece)
 
-        fit(unit * (length // len(unit)), count, 60)
+        split_to_max_tokens(unit * (length // len(unit)), count, 60)
         return counted
 
     assert work(40_000) <= 2.2 * work(20_000)
@@ -94,7 +94,7 @@ def test_a_megabyte_without_a_space_is_counted_a_few_times_and_no_more(translato
         counted += len(piece)
         return len(tokenizer.encode([piece])[0])
 
-    pieces = fit("x" * MEGABYTE, count, translator.longest)
+    pieces = split_to_max_tokens("x" * MEGABYTE, count, translator.longest)
     assert sum(map(len, pieces)) == MEGABYTE
     assert counted < 30 * MEGABYTE
 

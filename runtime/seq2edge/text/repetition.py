@@ -1,32 +1,32 @@
-"""Notice an output that says the same again and again, as a model does that has lost its way."""
+"""Detect outputs that are stuck in a loop, a common failure of translation models."""
 
 from collections.abc import Sequence
 
 import numpy as np
 
-LONGEST_PERIOD = 20  # tokens
-FEWEST_TIMES = 4
-SHORTEST_RUN = 8  # tokens; people, too, say a word four times
+MAX_PERIOD = 20  # tokens
+MIN_TIMES = 4
+MIN_RUN = 8  # tokens; a word repeated four times is still ordinary language
 
 
 def repeats(tokens: Sequence[int], source: Sequence[int] = ()) -> bool:
-    """Whether some tokens stand at least four times in a row, eight in all, and more often than any in the source.
+    """Return whether tokens are repeated four times or more in a row, eight tokens in all, and more than in the source.
 
-    A source that repeats itself is repeated by its translation. There, times are compared and not tokens: the two
+    A repetition in the source is translated as one. The number of times is compared, not that of tokens, as the two
     languages may need more or fewer tokens for the same word.
     """
     times, runs = _repetitions(tokens)
-    most = int(times[(times >= FEWEST_TIMES) & (runs >= SHORTEST_RUN)].max(initial=0))
+    most = int(times[(times >= MIN_TIMES) & (runs >= MIN_RUN)].max(initial=0))
     return most > 0 and most > int(_repetitions(source)[0].max(initial=0))
 
 
 def _repetitions(tokens: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
-    """For each period, how many times it stands in the longest run that has it, and how many tokens that run has."""
+    """Return for each period how often it occurs in its longest run, and the length of this run in tokens."""
     row = np.asarray(tokens)
-    here = np.arange(len(row))
-    periods = np.arange(1, min(LONGEST_PERIOD, len(row) // FEWEST_TIMES) + 1)
-    there = here + periods[:, None]  # [periods, tokens]
-    same = (there < len(row)) & (row[there % max(1, len(row))] == row)
-    last_break = np.maximum.accumulate(np.where(same, -1, here), axis=1)
-    runs = (here - last_break).max(axis=1, initial=0) + periods
+    positions = np.arange(len(row))
+    periods = np.arange(1, min(MAX_PERIOD, len(row) // MIN_TIMES) + 1)
+    shifted = positions + periods[:, None]  # [periods, tokens]
+    same = (shifted < len(row)) & (row[shifted % max(1, len(row))] == row)
+    last_break = np.maximum.accumulate(np.where(same, -1, positions), axis=1)
+    runs = (positions - last_break).max(axis=1, initial=0) + periods
     return runs // periods, runs

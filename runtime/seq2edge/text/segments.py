@@ -1,6 +1,7 @@
-"""Cut a long text into pieces that a model can read, and join what becomes of them.
+"""Split texts into segments that a model can process, and join the translations.
 
-Texts as the model can read them: whole, split or cut.
+A text with too many tokens is split into sentences. A sentence that is still too long is split after a clause, at a
+space or between two characters.
 """
 
 import re
@@ -11,43 +12,181 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 
-from seq2edge.config.text import Long
+from seq2edge.config.text import LongText
 from seq2edge.errors import CannotSplitError, TextTooLongError
 from seq2edge.text.sentence_splitter import CLOSING, QUOTES, UNSPACED, split_sentences
 from seq2edge.text.tokenizer import Tokenizer
 
-FIRST_TRY = 1024  # characters, longer than most sentences
-LONGEST_CHARACTER = 32  # code points; no writing needs more, only pranks have them
-VIRAMA = 9  # Unicode's combining class of the signs that tie two consonants of an Indic script
+FIRST_LENGTH = 1024  # characters that are tried first, longer than most sentences
+MAX_CHARACTER_LENGTH = 32  # code points; no script needs more, only abuse of combining marks has it
+VIRAMA = 9  # Unicode combining class of the signs that join two consonants of an Indic script
 
 _CLAUSES = re.compile(rf"[、，；：､၊፣-፦།]+[{CLOSING}]*|[,;:–—،؛՝·\u037e]+[{CLOSING}]*(?=\s)")
 _VISIBLE = re.compile(r"\S")
 _SPACES = re.compile(r"\s+|\u200b")
 _UNSPACED = re.compile(f"[{UNSPACED}]")
-# Behind others: joiner, skin tones, tags, second half of a surrogate pair, Thai and Lao am, kana voicing, Hangul jamo.
-_LEANING = re.compile(
+# Part of the character before: joiner, skin tones, tags, low surrogates, Thai and Lao am, kana voicing, Hangul jamo.
+_EXTENDS = re.compile(
     "[\u200d\U0001f3fb-\U0001f3ff\U000e0020-\U000e007f\udc00-\udfff\u0e33\u0eb3\uff9e\uff9f\u1160-\u11ff]"
 )
-# Before others: joiner, Thai and Lao vowels that are written first.
-_REACHING = re.compile("[\u200d\u0e40-\u0e44\u0ec0-\u0ec4]")
+# Part of the character after: joiner, Thai and Lao vowels that are written first.
+_PREPENDS = re.compile("[\u200d\u0e40-\u0e44\u0ec0-\u0ec4]")
 _NEUTRAL = QUOTES + "…—–·()[]"
 
 
-def fit(text: str, count: Callable[[str], int], longest: int) -> list[str]:
-    """The text as pieces of which none has more than ``longest`` tokens, as ``count`` counts them.
+@dataclass(frozen=True, kw_only=True)
+class Segment:
+    """A text, or a part of it that the model translates at once."""
 
-    A sentence is a piece. One that is too long is cut as late as possible: behind a clause, else at a space, else
-    between two characters. Only if even one character has too many tokens, there is a ``CannotSplitError``.
+    text_index: int  # of the text in the batch
+    index: int = 0  # of the segment in its text
+    text: str
+    ids: list[int]
+    unknown: int  # number of characters that the vocabulary lacks
+    truncated: bool = False
+
+
+def make_segments(texts: Sequence[str], tokenizer: Tokenizer, *, max_tokens: int, long: LongText) -> list[Segment]:
+    """Return the segments of all texts in order; a text without visible characters has none."""
+    segments: list[Segment] = []
+    for text_index, (text, ids) in enumerate(zip(texts, tokenizer.encode_visible(texts), strict=True)):
+        if len(ids) > max_tokens and long == "split":
+            segments += _split(text_index, text, tokenizer, max_tokens)
+        elif len(ids) > max_tokens and long == "error":
+            raise TextTooLongError(text_index, len(ids), max_tokens, advice='split it (--long split, or long="split")')
+        elif ids:
+            segments.append(_segment(text, ids, tokenizer, max_tokens, text_index=text_index))
+    return segments
+
+
+def _split(text_index: int, text: str, tokenizer: Tokenizer, max_tokens: int) -> Iterator[Segment]:
+    tag, rest = tokenizer.split_tag(text)  # every segment needs the language tag
+
+    def count_tokens(part: str) -> int:
+        return len(tokenizer.encode([tag + part])[0])
+
+    parts = [tag + part for part in split_to_max_tokens(rest, count_tokens, max_tokens)]
+    encoded = zip(parts, tokenizer.encode_visible(parts), strict=True)
+    for index, (part, ids) in enumerate((part, ids) for part, ids in encoded if ids):
+        yield _segment(part, ids, tokenizer, max_tokens, text_index=text_index, index=index)
+
+
+def _segment(
+    text: str, ids: list[int], tokenizer: Tokenizer, max_tokens: int, *, text_index: int, index: int = 0
+) -> Segment:
+    truncated = len(ids) > max_tokens
+    kept = tokenizer.frame.truncate(ids, max_tokens) if truncated else ids
+    unknown = tokenizer.unknown_characters(text, kept)
+    return Segment(text_index=text_index, index=index, text=text, ids=kept, unknown=unknown, truncated=truncated)
+
+
+def split_to_max_tokens(text: str, count_tokens: Callable[[str], int], max_tokens: int) -> list[str]:
+    """Split a text into sentences, and sentences with more than ``max_tokens`` tokens into parts.
+
+    A sentence is split as late as possible: after a clause, else at a space, else between two characters. A single
+    character with too many tokens is a ``CannotSplitError``.
     """
 
-    def fits(piece: str) -> bool:
-        return count(piece) <= longest
+    def is_short(part: str) -> bool:
+        return count_tokens(part) <= max_tokens
 
-    return [piece for sentence in split_sentences(text) for piece in _Sentence(sentence, fits).pieces()]
+    return [part for sentence in split_sentences(text) for part in _SentenceSplit(sentence, is_short).parts()]
 
 
-def join(texts: Sequence[str]) -> str:
-    """The texts in a row, with a space between two unless both sides are of a script that is written without spaces."""
+class _SentenceSplit:
+    """Split a sentence from its start; counting tokens is expensive, so this is done as rarely as possible."""
+
+    def __init__(self, text: str, is_short: Callable[[str], bool]) -> None:
+        self.text, self._is_short = text, is_short
+        self.length = FIRST_LENGTH  # characters to try first
+
+    def parts(self) -> list[str]:
+        parts: list[str] = []
+        start = 0
+        while start < len(self.text):
+            end = self._end(start)
+            parts.append(self._part(start, end))
+            self.length = 2 * (end - start)  # the next part will have a similar length
+            visible = _VISIBLE.search(self.text, end)
+            start = visible.start() if visible else len(self.text)
+        return parts
+
+    @cached_property
+    def split_points(self) -> tuple[list[int], list[int], list[int]]:
+        """Where the sentence may be split: after clauses, at spaces, between characters."""
+        characters = character_ends(self.text)
+        valid = set(characters)
+        clauses, spaces = ([m.end() for m in pattern.finditer(self.text)] for pattern in (_CLAUSES, _SPACES))
+        return [end for end in clauses if end in valid], [end for end in spaces if end in valid], characters
+
+    def _end(self, start: int) -> int:
+        """Return the end of the part that begins at ``start``."""
+        limit = self._too_long_end(start)
+        if limit is None:
+            return len(self.text)
+        *better, characters = (_between(points, start, limit) for points in self.split_points)
+        if not characters:
+            characters = [self.split_points[-1][bisect_right(self.split_points[-1], start)]]
+        for ends in (*better, characters):
+            end = self._last_short_end(start, ends)
+            if end is not None:
+                return end
+        character = self._part(start, characters[0])
+        raise CannotSplitError(f"the character {character!a} has more tokens than the model takes; remove it")
+
+    def _too_long_end(self, start: int) -> int | None:
+        """Return an end that makes the part too long, but not by much; None if the whole rest is short enough."""
+        length = self.length
+        while self._is_short(self._part(start, start + length)):
+            if start + length >= len(self.text):
+                return None
+            length *= 2
+        return start + length
+
+    def _last_short_end(self, start: int, ends: list[int]) -> int | None:
+        """Return the last end that makes the part short enough, by bisection; None if not even the first does."""
+        good, bad = -1, len(ends)
+        while bad - good > 1:
+            middle = (good + bad) // 2
+            if self._is_short(self._part(start, ends[middle])):
+                good = middle
+            else:
+                bad = middle
+        return ends[good] if good >= 0 else None
+
+    def _part(self, start: int, end: int) -> str:
+        return self.text[start:end].strip()
+
+
+def character_ends(text: str) -> list[int]:
+    """Return where the characters end, as a reader sees them: letters with their marks, emoji, flags, syllables."""
+    ends, flags = [0], 0
+    for position, (before, after) in enumerate(pairwise(text), start=1):
+        flags = flags + 1 if _is_flag(before) else 0
+        is_end = not (_extends_previous(after) or _prepends_next(before) or (flags % 2 and _is_flag(after)))
+        if is_end or position - ends[-1] >= MAX_CHARACTER_LENGTH:
+            ends.append(position)
+    return [*ends[1:], len(text)]
+
+
+def _extends_previous(character: str) -> bool:
+    return unicodedata.category(character)[0] == "M" or _EXTENDS.match(character) is not None
+
+
+def _prepends_next(character: str) -> bool:
+    return unicodedata.combining(character) == VIRAMA or _PREPENDS.match(character) is not None
+
+
+def _is_flag(character: str) -> bool:
+    return "\U0001f1e6" <= character <= "\U0001f1ff"
+
+
+def _between(points: list[int], start: int, end: int) -> list[int]:
+    return points[bisect_right(points, start) : bisect_left(points, end)]
+
+
+def join_texts(texts: Sequence[str]) -> str:
+    """Join texts with spaces, except between two characters of scripts that are written without spaces."""
     result: list[str] = []
     for text in filter(None, map(str.strip, texts)):
         if result and not (_is_unspaced(result[-1].rstrip(_NEUTRAL)[-1:]) and _is_unspaced(text.lstrip(_NEUTRAL)[:1])):
@@ -57,7 +196,7 @@ def join(texts: Sequence[str]) -> str:
 
 
 def stable_prefix(text: str) -> str:
-    """As much of a joined text as stays when its last part grows: a quote at the end may yet lose the space before."""
+    """Return the part of a joined text that stays when its last part grows: the space before a quote may still go."""
     end = len(text)
     while end and (text[end - 1].isspace() or text[end - 1] in _NEUTRAL):
         end -= 1
@@ -66,139 +205,3 @@ def stable_prefix(text: str) -> str:
 
 def _is_unspaced(character: str) -> bool:
     return _UNSPACED.match(character) is not None
-
-
-class _Sentence:
-    """A sentence that is cut from its beginning; counting is what costs, so it is asked for little."""
-
-    def __init__(self, text: str, fits: Callable[[str], bool]) -> None:
-        self.text, self._fit = text, fits
-        self.length = FIRST_TRY  # characters that are tried first
-
-    def pieces(self) -> list[str]:
-        found: list[str] = []
-        start = 0
-        while start < len(self.text):
-            end = self._end(start)
-            found.append(self._piece(start, end))
-            self.length = 2 * (end - start)  # the next piece will be about as long
-            visible = _VISIBLE.search(self.text, end)
-            start = visible.start() if visible else len(self.text)
-        return found
-
-    @cached_property
-    def places(self) -> tuple[list[int], list[int], list[int]]:
-        """Where the sentence may be cut: behind clauses, at spaces, between characters."""
-        characters = character_ends(self.text)
-        whole = set(characters)
-        clauses, spaces = ([m.end() for m in found.finditer(self.text)] for found in (_CLAUSES, _SPACES))
-        return [end for end in clauses if end in whole], [end for end in spaces if end in whole], characters
-
-    def _end(self, start: int) -> int:
-        """Where the piece that begins at ``start`` ends."""
-        limit = self._too_far(start)
-        if limit is None:
-            return len(self.text)
-        *better, characters = (_between(places, start, limit) for places in self.places)
-        if not characters:
-            characters = [self.places[-1][bisect_right(self.places[-1], start)]]
-        for ends in (*better, characters):
-            end = self._last_that_fits(start, ends)
-            if end is not None:
-                return end
-        alone = self._piece(start, characters[0])
-        raise CannotSplitError(f"{alone!a} alone has more tokens than fit into a piece; take it out of the text")
-
-    def _too_far(self, start: int) -> int | None:
-        """An end with which the piece does not fit, at most some times too far; none if the whole rest fits."""
-        length = self.length
-        while self._fits(start, start + length):
-            if start + length >= len(self.text):
-                return None
-            length *= 2
-        return start + length
-
-    def _last_that_fits(self, start: int, ends: list[int]) -> int | None:
-        """The last end with which the piece fits, by bisection; none only if the first was tried and does not."""
-        good, bad = -1, len(ends)
-        while bad - good > 1:
-            middle = (good + bad) // 2
-            if self._fits(start, ends[middle]):
-                good = middle
-            else:
-                bad = middle
-        return ends[good] if good >= 0 else None
-
-    def _fits(self, start: int, end: int) -> bool:
-        return self._fit(self._piece(start, end))
-
-    def _piece(self, start: int, end: int) -> str:
-        return self.text[start:end].strip()
-
-
-def character_ends(text: str) -> list[int]:
-    """Where the characters of a text end, as a reader sees them: letters with their marks, emoji, flags, syllables."""
-    ends, flags = [0], 0
-    for place, (before, after) in enumerate(pairwise(text), start=1):
-        flags = flags + 1 if _is_flag(before) else 0
-        whole = not (_leans_back(after) or _reaches_on(before) or (flags % 2 and _is_flag(after)))
-        if whole or place - ends[-1] >= LONGEST_CHARACTER:
-            ends.append(place)
-    return [*ends[1:], len(text)]
-
-
-def _leans_back(character: str) -> bool:
-    return unicodedata.category(character)[0] == "M" or _LEANING.match(character) is not None
-
-
-def _reaches_on(character: str) -> bool:
-    return unicodedata.combining(character) == VIRAMA or _REACHING.match(character) is not None
-
-
-def _is_flag(character: str) -> bool:
-    return "\U0001f1e6" <= character <= "\U0001f1ff"
-
-
-def _between(places: list[int], start: int, end: int) -> list[int]:
-    return places[bisect_right(places, start) : bisect_left(places, end)]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Segment:
-    """A text, or as much of it as the model reads at once."""
-
-    number: int  # of the text
-    place: int = 0  # among the parts of the text
-    text: str
-    ids: list[int]
-    unknown: int  # characters
-    truncated: bool = False
-
-
-def make_segments(texts: Sequence[str], tokenizer: Tokenizer, *, longest: int, long: Long) -> list[Segment]:
-    """The parts of all texts in order; one that says nothing has none."""
-    encoded = tokenizer.encode_or_nothing(texts)
-    parts: list[Segment] = []
-    for number, (text, ids) in enumerate(zip(texts, encoded, strict=True)):
-        if len(ids) > longest and long == "split":
-            parts += _split(number, text, tokenizer, longest)
-        elif len(ids) > longest and long == "error":
-            raise TextTooLongError(number, len(ids), longest, advice='split it (--long split, or long="split")')
-        elif ids:
-            parts.append(_whole(text, ids, tokenizer, longest, number=number))
-    return parts
-
-
-def _whole(text: str, ids: list[int], tokenizer: Tokenizer, longest: int, *, number: int, place: int = 0) -> Segment:
-    cut = len(ids) > longest
-    kept = tokenizer.frame.cut(ids, longest) if cut else ids
-    unknown = tokenizer.unknown_characters(text, kept)
-    return Segment(number=number, place=place, text=text, ids=kept, unknown=unknown, truncated=cut)
-
-
-def _split(number: int, text: str, tokenizer: Tokenizer, longest: int) -> Iterator[Segment]:
-    tag, rest = tokenizer.split_tag(text)
-    pieces = [tag + piece for piece in fit(rest, lambda piece: len(tokenizer.encode([tag + piece])[0]), longest)]
-    encoded = zip(pieces, tokenizer.encode_or_nothing(pieces), strict=True)
-    for place, (piece, ids) in enumerate((piece, ids) for piece, ids in encoded if ids):
-        yield _whole(piece, ids, tokenizer, longest, number=number, place=place)

@@ -1,12 +1,8 @@
-"""Split a text into its sentences, in any script.
+"""Split a text into sentences, in any script.
 
-A mark that says nothing else ends a sentence wherever it stands: 。 । ؟ and their like. The marks . ! ? … do so before
-a space, unless what follows begins with a small letter, and the full stop unless it belongs to the word before it. When
-in doubt the sentence goes on: two sentences in one piece harm a translation less than half a sentence does.
-
-Words that say whether a full stop ends a sentence, in the larger languages of Europe.
-
-What writing systems have in common: marks that end, marks that close, letters without spaces.
+Unambiguous marks such as 。 । ؟ always end a sentence. The marks . ! ? … end it before a space, unless a lowercase
+letter follows or the full stop belongs to the word before it: an abbreviation of a major European language, an initial
+or a number. In doubt the sentence goes on: two sentences together harm a translation less than half a sentence does.
 """
 
 import re
@@ -18,7 +14,7 @@ def _words(*lines: str) -> frozenset[str]:
     return frozenset(word for line in lines for word in line.split())
 
 
-# Words whose full stop does not end a sentence, whatever follows. Not those that may as well end one, such as etc.
+# Words whose full stop never ends a sentence; those that may end one, such as etc., are left out.
 ABBREVIATIONS = _words(
     # English
     "Mr Mrs Ms Mx Dr Prof St Mt Ft Rev Hon Pres Gov Sen Rep Gen Col Maj Capt Cmdr Lt Sgt Supt Messrs vs viz cf approx",
@@ -35,20 +31,20 @@ ABBREVIATIONS = _words(
     # Russian, Ukrainian
     "г гр ул им пл просп проф акад доц т.е т.н т.к см напр ім вул",
 )
-# Words whose full stop does not end a sentence before a number.
+# Words whose full stop does not end a sentence if a number follows.
 BEFORE_NUMBERS = _words(
     "No Nos Nr nr Art Arts art Abs Abb Abschn Bd Bde Kap Rn Rdnr Tab Ziff Fig Figs fig Eq Eqs Sec sec Sect Ch ch Vol",
     "vol p pp P Pp al ed núm núms pág págs cap n nn pag str č čl s стр рис табл гл п пп ст max min",
     "Jan Feb Mar Mär Apr Jun Jul Aug Sep Sept Oct Okt Nov Dec Dez janv févr avr juil sept oct nov déc",
 )
-# What an ordinal number may stand before where it has a full stop, and nouns have a capital.
-AFTER_ORDINALS = _words(
+# German nouns that follow an ordinal number with a full stop.
+ORDINAL_NOUNS = _words(
     "Januar Jänner Februar März April Mai Juni Juli August September Oktober November Dezember Jahrhundert",
     "Jahrhunderts Jahrtausend Weltkrieg Weltkriegs Geburtstag Mal Platz Stock Klasse Auflage Kapitel Tag Jahr Minute",
     "Runde Bundesliga Liga",
 )
-# Words that begin a sentence much more often than they follow an abbreviation such as U.S. or p.m.
-BEGINNERS = _words(
+# Words that start a sentence much more often than they follow an abbreviation such as U.S. or p.m.
+SENTENCE_STARTERS = _words(
     "The This That These Those There He She It We They You His Her Its Our Their My A An In On At As If But And Or So",
     "When While After Before However For From To What Who Why How Where Der Die Das Ein Eine Er Sie Es Wir Ich Ihr Und",
     "Aber Doch Im Am Als Wenn Nach Vor Mit Auf Für Le La Les Un Une Il Elle Ils Elles Nous Vous Ce Cette Mais Et En",
@@ -56,9 +52,8 @@ BEGINNERS = _words(
     "Hij Zij Wij Ik Maar Он Она Они Оно Мы Вы Я Это В На И Но А",
 )
 
-
-# Each is the inside of a character class of a regular expression.
-QUOTES = "\"'“”„‟‘’‚‛«»‹›"  # who opens with which depends on the language
+# Content of character classes of regular expressions.
+QUOTES = "\"'“”„‟‘’‚‛«»‹›"  # which of them opens depends on the language
 OPENING = QUOTES + r"(\[{¿¡（［｛「『【〈《〔｢—–\-"
 CLOSING = QUOTES + r")\]}）］｝」』】〉》〕｣"
 HAN_AND_KANA = (
@@ -70,8 +65,7 @@ UNSPACED = (
     "\U00020000-\U0003ffff\u0e00-\u0eff\u1000-\u109f\ua9e0-\ua9ff\uaa60-\uaa7f\u1780-\u17ff\u19e0-\u19ff"
 )
 
-
-# Unicode's Sentence_Terminal, as far as it needs no space behind it.
+# Unicode's Sentence_Terminal, except marks that need a space after them.
 FINAL = (
     "。｡！？"  # Chinese and Japanese
     "।॥"  # the languages of India
@@ -80,35 +74,35 @@ FINAL = (
     "\u0700-\u0702\u07f9\u166e\u1803\u1809\u1944\u1945\u1aa8-\u1aab\u1b5a\u1b5b\u1b5e\u1b5f\u1c3b\u1c3c\u1c7e\u1c7f"
     "\u2e2e\u2e3c\ua4ff\ua60e\ua60f\ua6f3\ua6f7\ua876\ua877\ua8ce\ua8cf\ua92f\ua9c8\ua9c9\uaa5d-\uaa5f\uaaf0\uaaf1\uabeb"
 )
-DOUBTFUL = ".!?…‥‼‽⁇⁈⁉．"
+AMBIGUOUS = ".!?…‥‼‽⁇⁈⁉．"
 GREEK_QUESTION = r"(?<=[\u0370-\u03ff\u1f00-\u1fff])[;\u037e]"
 
-_ENDS = re.compile(rf"((?:[{FINAL}{DOUBTFUL}]|{GREEK_QUESTION})+)((?:[{CLOSING}]|\[\d{{1,3}}\]|\s»(?=\s|$))*)")
+_ENDS = re.compile(rf"((?:[{FINAL}{AMBIGUOUS}]|{GREEK_QUESTION})+)((?:[{CLOSING}]|\[\d{{1,3}}\]|\s»(?=\s|$))*)")
 _FINAL = re.compile(f"[{FINAL}]")
-_SPOKEN_ON = re.compile("[\u3041-\u309f,;:、，；：]")  # 「はい。」と言った
+_CONTINUES = re.compile("[\u3041-\u309f,;:、，；：]")  # 「はい。」と言った
 _FIRST_LETTER = re.compile(rf"\s+[{OPENING}\s]{{0,8}}(\w)")
 _UNSPACED_QUESTION = re.compile(f"[{HAN_AND_KANA}]")
 _INITIAL = re.compile(r"(?:.*[.\-–’'])?[^\W\d_]")
 _DOTTED = re.compile(r"(?:[^\W\d_]{1,2}\.)+[^\W\d_]{1,2}")
 _NUMBERING = re.compile(r"(?:\d{1,3}(?:\.\d{1,3})*|[IVXLC]+)")
 _NEXT_WORD = re.compile(r"\s+(\w+)(\.?)")
-_WORD_BEFORE = 24  # characters; no abbreviation is longer
+_MAX_WORD = 24  # characters; no abbreviation is longer
 
 
 def split_sentences(text: str) -> list[str]:
-    """The sentences of a text in order, without the spaces around them; a line's end also ends a sentence."""
-    found = (line[start:end].strip() for line in text.splitlines() for start, end in pairwise(_cuts(line)))
-    return [sentence for sentence in found if sentence]
+    """Return the sentences of a text without the spaces around them; a line break also ends a sentence."""
+    sentences = (line[start:end].strip() for line in text.splitlines() for start, end in pairwise(_boundaries(line)))
+    return [sentence for sentence in sentences if sentence]
 
 
-def _cuts(line: str) -> list[int]:
-    """Where the sentences of a line begin and end; marks without a word go with a neighbour."""
-    cuts = [0, *_ends(line), len(line)]
-    says = [any(map(str.isalnum, line[start:end])) for start, end in pairwise(cuts)]
-    if True not in says:
+def _boundaries(line: str) -> list[int]:
+    """Return the boundaries of the sentences of a line; punctuation without a word is part of a neighbour."""
+    boundaries = [0, *_ends(line), len(line)]
+    has_word = [any(map(str.isalnum, line[start:end])) for start, end in pairwise(boundaries)]
+    if True not in has_word:
         return [0, len(line)]
-    first = says.index(True) + 1
-    return [0, *(cuts[place] for place in range(first, len(says)) if says[place]), len(line)]
+    first = has_word.index(True) + 1
+    return [0, *(boundaries[index] for index in range(first, len(has_word)) if has_word[index]), len(line)]
 
 
 def _ends(line: str) -> Iterator[int]:
@@ -120,34 +114,34 @@ def _ends(line: str) -> Iterator[int]:
 
 
 def _is_end(line: str, start: int, match: re.Match[str]) -> bool:
-    """Whether a sentence that began at ``start`` ends with some marks."""
+    """Return whether the sentence that began at ``start`` ends with the matched marks."""
     marks, closing = match.groups()
     if _FINAL.search(marks):
-        return not (closing and _SPOKEN_ON.match(line, match.end()))
+        return not (closing and _CONTINUES.match(line, match.end()))
     if not line[match.end()].isspace():
         return marks[-1] in "!?" and _UNSPACED_QUESTION.match(line, match.end()) is not None
     first = _FIRST_LETTER.match(line, match.end())
-    if first and _is_small(first[1]):
+    if first and _is_lowercase(first[1]):
         return False
     return marks != "." or bool(closing) or not _belongs_to_word(line, start, match.start(), first[1] if first else "")
 
 
 def _belongs_to_word(line: str, start: int, stop: int, following: str) -> bool:
-    """Whether the full stop at ``stop`` is that of an abbreviation, an initial or a number."""
-    before = line[max(start, stop - _WORD_BEFORE) : stop].split()
+    """Return whether the full stop at ``stop`` belongs to an abbreviation, an initial or a number."""
+    before = line[max(start, stop - _MAX_WORD) : stop].split()
     word = re.sub(f"^[{OPENING}]+", "", before[-1]) if before else ""
-    found = _NEXT_WORD.match(line, stop + 1)
-    after, dot = found.groups() if found else ("", "")
+    next_word = _NEXT_WORD.match(line, stop + 1)
+    after, dot = next_word.groups() if next_word else ("", "")
     if following.isdigit() and (word in BEFORE_NUMBERS or _is_short_number(word)):
         return True
-    if _NUMBERING.fullmatch(word) and len(before) == 1 and stop - start <= _WORD_BEFORE:  # 2. Wash your hands
+    if _NUMBERING.fullmatch(word) and len(before) == 1 and stop - start <= _MAX_WORD:  # 2. Wash your hands
         return True
     if _is_short_number(word):
-        return after in AFTER_ORDINALS
+        return after in ORDINAL_NOUNS
     if word in ABBREVIATIONS or re.split("[-–]", word)[-1] in ABBREVIATIONS:
         return not (len(before) > 1 and before[-2].isdigit())  # в 1990 г. Он
     if _DOTTED.fullmatch(word):
-        return after not in BEGINNERS
+        return after not in SENTENCE_STARTERS
     if _INITIAL.fullmatch(word):
         return word[-1].isupper() or (dot == "." and (len(after) == 1 or after == "Chr"))  # z. B. or v. Chr.
     return False
@@ -157,6 +151,6 @@ def _is_short_number(word: str) -> bool:
     return word.isdigit() and len(word) <= 2
 
 
-def _is_small(letter: str) -> bool:
-    """Georgian has small letters in Unicode's eyes, but writes sentences without capitals."""
+def _is_lowercase(letter: str) -> bool:
+    """Return whether a letter is lowercase, except Georgian ones, which also start sentences."""
     return letter.islower() and not "\u10d0" <= letter <= "\u10ff"

@@ -1,4 +1,4 @@
-"""A loop is noticed, and neither ordinary language nor a copied repetition is taken for one."""
+"""Loops are detected, but not ordinary language or a repetition in the source."""
 
 from itertools import groupby
 
@@ -25,7 +25,7 @@ def ids(text: str) -> list[int]:
         " ".join(map(str, range(20))) + " " + (" ".join(map(str, range(20))) + " ") * 3,
     ],
 )
-def test_a_loop_is_noticed(text: str) -> None:
+def test_a_loop_is_detected(text: str) -> None:
     assert repeats(ids(text))
     assert repeats(ids(text), ids("I do not know what to say ."))
 
@@ -44,14 +44,14 @@ def test_a_loop_is_noticed(text: str) -> None:
         "Buffalo buffalo Buffalo buffalo buffalo buffalo Buffalo buffalo .",
         "a b c a b c a b c a b",  # not quite four times
         " ".join(map(str, range(500))),
-        (" ".join(map(str, range(21))) + " ") * 4,  # a period beyond those that are looked at
+        (" ".join(map(str, range(21))) + " ") * 4,  # longer than the longest period
     ],
 )
-def test_ordinary_language_is_no_loop(text: str) -> None:
+def test_ordinary_language_is_not_a_loop(text: str) -> None:
     assert not repeats(ids(text))
 
 
-def test_a_repetition_of_the_source_is_only_copied() -> None:
+def test_a_repetition_in_the_source_is_not_a_loop() -> None:
     laughing = ids("ha " * 10)
     assert repeats(laughing)
     assert not repeats(laughing, ids("he laughed : " + "ho " * 10))
@@ -59,13 +59,13 @@ def test_a_repetition_of_the_source_is_only_copied() -> None:
     assert repeats(ids("ha " * 200), ids("ho " * 10))
 
 
-def test_times_count_and_not_tokens() -> None:
+def test_times_are_compared_and_not_tokens() -> None:
     assert not repeats(ids("h a " * 4), ids("ha ha ha ha"))
     assert repeats(ids("h a " * 5), ids("ha ha ha ha"))
 
 
 def repeats_word_by_word(tokens: list[int]) -> bool:
-    """The definition, one by one."""
+    """Implement the definition directly."""
     for period in range(1, 21):
         times = max(4, -(-8 // period))
         for start in range(len(tokens)):
@@ -77,7 +77,7 @@ def repeats_word_by_word(tokens: list[int]) -> bool:
 
 @settings(deadline=None, derandomize=True, max_examples=300)
 @given(st.lists(st.integers(0, 2), max_size=60))
-def test_it_agrees_with_the_definition(tokens: list[int]) -> None:
+def test_the_result_matches_the_definition(tokens: list[int]) -> None:
     assert repeats(tokens) == repeats_word_by_word(tokens)
 
 

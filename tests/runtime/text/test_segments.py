@@ -1,4 +1,4 @@
-"""Pieces fit, lose nothing, are cut where it hurts least, and are joined as each script is written."""
+"""Segments have at most the maximum number of tokens, lose no text, and are joined as each script requires."""
 
 import unicodedata
 from itertools import pairwise
@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from seq2edge.errors import DataError
-from seq2edge.text.segments import character_ends, fit, join
+from seq2edge.text.segments import character_ends, join_texts, split_to_max_tokens
 
 
 def letters(text: str) -> int:
@@ -20,7 +20,7 @@ def words(text: str) -> int:
 
 
 def tokens(text: str) -> int:
-    """Something like subwords: three letters of a word each, and the mark of the end."""
+    """Count like subwords: one token for every three letters of a word, and an end token."""
     return sum(-(-len(word) // 3) for word in text.split()) + 1
 
 
@@ -28,26 +28,26 @@ def visible(text: str) -> str:
     return "".join(text.split())
 
 
-def test_each_sentence_is_a_piece() -> None:
-    assert fit("It rains. It pours. The old man is snoring.", words, 5) == [
+def test_each_sentence_is_a_part() -> None:
+    assert split_to_max_tokens("It rains. It pours. The old man is snoring.", words, 5) == [
         "It rains.",
         "It pours.",
         "The old man is snoring.",
     ]
-    assert fit("", words, 5) == fit(" \n ", words, 5) == []
+    assert split_to_max_tokens("", words, 5) == split_to_max_tokens(" \n ", words, 5) == []
 
 
-def test_a_long_sentence_is_cut_behind_clauses_as_late_as_possible() -> None:
+def test_a_long_sentence_is_split_after_clauses_as_late_as_possible() -> None:
     text = "When it rains, it pours, as they say; and when it snows, “nobody knows,” it is 1,000 times colder: so cold."
-    assert fit(text, words, 8) == [
+    assert split_to_max_tokens(text, words, 8) == [
         "When it rains, it pours, as they say;",
         "and when it snows, “nobody knows,”",
         "it is 1,000 times colder: so cold.",
     ]
 
 
-def test_a_long_clause_is_cut_at_spaces_and_filled() -> None:
-    assert fit("Well, one two three four five six seven, eight nine.", words, 4) == [
+def test_a_long_clause_is_split_at_spaces_as_late_as_possible() -> None:
+    assert split_to_max_tokens("Well, one two three four five six seven, eight nine.", words, 4) == [
         "Well,",
         "one two three four",
         "five six seven,",
@@ -55,13 +55,18 @@ def test_a_long_clause_is_cut_at_spaces_and_filled() -> None:
     ]
 
 
-def test_a_long_word_is_cut_between_characters() -> None:
-    assert fit("an abcdefghijk l", letters, 4) == ["an", "abcd", "efgh", "ijk", "l"]
+def test_a_long_word_is_split_between_characters() -> None:
+    assert split_to_max_tokens("an abcdefghijk l", letters, 4) == ["an", "abcd", "efgh", "ijk", "l"]
 
 
-def test_chinese_is_cut_at_its_own_marks() -> None:
+def test_chinese_is_split_at_its_own_punctuation() -> None:
     text = "我喜欢苹果、香蕉和梨，他喜欢“葡萄、”但是她什么都不喜欢；真的。"
-    assert fit(text, letters, 12) == ["我喜欢苹果、香蕉和梨，", "他喜欢“葡萄、”", "但是她什么都不喜欢；", "真的。"]
+    assert split_to_max_tokens(text, letters, 12) == [
+        "我喜欢苹果、香蕉和梨，",
+        "他喜欢“葡萄、”",
+        "但是她什么都不喜欢；",
+        "真的。",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -79,16 +84,16 @@ def test_chinese_is_cut_at_its_own_marks() -> None:
         "🏴\U000e0067\U000e007f",
     ],
 )
-def test_what_a_reader_sees_as_one_character_stays_whole(character: str) -> None:
-    assert fit(character * 3, letters, len(character)) == [character] * 3
-    assert fit(character * 3, letters, 2 * len(character) + 1) == [character * 2, character]
-    with pytest.raises(DataError, match="alone has more tokens than fit"):
-        fit("a" + character, letters, len(character) - 1)
+def test_what_a_reader_sees_as_one_character_is_not_split(character: str) -> None:
+    assert split_to_max_tokens(character * 3, letters, len(character)) == [character] * 3
+    assert split_to_max_tokens(character * 3, letters, 2 * len(character) + 1) == [character * 2, character]
+    with pytest.raises(DataError, match="has more tokens than the model takes"):
+        split_to_max_tokens("a" + character, letters, len(character) - 1)
 
 
-def test_a_prank_of_many_marks_is_cut_all_the_same() -> None:
+def test_a_character_with_very_many_marks_is_split() -> None:
     text = "e" + "\u0301" * 1000
-    assert "".join(fit(text, letters, 50)) == text
+    assert "".join(split_to_max_tokens(text, letters, 50)) == text
 
 
 alphabet = st.one_of(
@@ -98,65 +103,65 @@ alphabet = st.one_of(
 
 @settings(deadline=None, derandomize=True, max_examples=300)
 @given(st.text(alphabet, max_size=200), st.sampled_from([letters, words, tokens]), st.integers(3, 40))
-def test_every_piece_fits_and_nothing_but_spaces_is_lost(text: str, count, longest: int) -> None:
+def test_no_part_is_too_long_and_only_spaces_are_lost(text: str, count, max_tokens: int) -> None:
     try:
-        pieces = fit(text, count, longest)
+        parts = split_to_max_tokens(text, count, max_tokens)
     except ValueError:
         ends = character_ends(text)
-        assert any(end - start > longest for start, end in pairwise([0, *ends]))
+        assert any(end - start > max_tokens for start, end in pairwise([0, *ends]))
         return
-    assert all(piece == piece.strip() and 0 < count(piece) <= longest for piece in pieces)
-    assert visible("".join(pieces)) == visible(text)
+    assert all(part == part.strip() and 0 < count(part) <= max_tokens for part in parts)
+    assert visible("".join(parts)) == visible(text)
 
 
 @settings(deadline=None, derandomize=True, max_examples=200)
 @given(st.lists(st.text("\u0301\u0323", max_size=4), max_size=40), st.text("ab,é", min_size=40), st.integers(6, 20))
-def test_no_piece_begins_with_a_mark_that_belongs_to_the_one_before(marks: list[str], bases: str, longest: int) -> None:
+def test_no_part_begins_with_a_combining_mark(marks: list[str], bases: str, max_tokens: int) -> None:
     text = "".join(base + above + " " * (base == "b") for base, above in zip(bases, marks, strict=False))
-    for piece in fit(text, letters, longest):
-        assert not unicodedata.combining(piece[0])
+    for part in split_to_max_tokens(text, letters, max_tokens):
+        assert not unicodedata.combining(part[0])
 
 
 @settings(deadline=None, derandomize=True, max_examples=200)
 @given(st.lists(st.text("abc", min_size=1, max_size=9), min_size=1), st.integers(9, 30))
-def test_words_fill_the_pieces(parts: list[str], longest: int) -> None:
-    pieces = fit(" ".join(parts), letters, longest)
-    assert " ".join(pieces).split(" ") == parts
-    for piece, following in pairwise(pieces):
-        assert len(piece) + 1 + len(following.split()[0]) > longest
+def test_parts_are_as_long_as_possible(words: list[str], max_tokens: int) -> None:
+    parts = split_to_max_tokens(" ".join(words), letters, max_tokens)
+    assert " ".join(parts).split(" ") == words
+    for part, following in pairwise(parts):
+        assert len(part) + 1 + len(following.split()[0]) > max_tokens
 
 
 @settings(deadline=None, derandomize=True, max_examples=200)
 @given(st.text(alphabet, max_size=60), st.integers(1, 9), st.randoms(use_true_random=False))
-def test_a_count_without_rhyme_or_reason_does_not_break_it(text: str, longest: int, chance) -> None:
+def test_an_irregular_token_count_is_handled(text: str, max_tokens: int, chance) -> None:
     known: dict[str, int] = {}
 
-    def count(piece: str) -> int:
-        return 1 if len(piece) < 3 else known.setdefault(piece, chance.randint(1, 12))
+    def count(part: str) -> int:
+        return 1 if len(part) < 3 else known.setdefault(part, chance.randint(1, 12))
 
     try:
-        pieces = fit(text, count, longest)
+        parts = split_to_max_tokens(text, count, max_tokens)
     except ValueError:
         assert any(unicodedata.category(character)[0] in "MC" or ord(character) > 127 for character in text)
         return
-    assert all(count(piece) <= longest for piece in pieces)
-    assert visible("".join(pieces)) == visible(text)
+    assert all(count(part) <= max_tokens for part in parts)
+    assert visible("".join(parts)) == visible(text)
 
 
-@pytest.mark.parametrize("longest", [1, 10, 500])
+@pytest.mark.parametrize("max_tokens", [1, 10, 500])
 @pytest.mark.parametrize("unit", ["a", "中", "ab ", "a, ", "e\u0301", "🇩"])
-def test_a_very_long_text_is_counted_little(unit: str, longest: int) -> None:
+def test_the_tokens_of_a_very_long_text_are_counted_rarely(unit: str, max_tokens: int) -> None:
     counted: list[int] = []
 
-    def count(piece: str) -> int:
-        counted.append(len(piece))
-        return -(-len(piece) // 3)
+    def count(part: str) -> int:
+        counted.append(len(part))
+        return -(-len(part) // 3)
 
     text = unit * (30_000 // len(unit))
-    pieces = fit(text, count, longest)
-    assert visible("".join(pieces)) == visible(text)
-    assert len(counted) <= len(pieces) * (longest.bit_length() + 6) + 20
-    assert sum(counted) <= len(text) * (longest.bit_length() + 8) + 10_000
+    parts = split_to_max_tokens(text, count, max_tokens)
+    assert visible("".join(parts)) == visible(text)
+    assert len(counted) <= len(parts) * (max_tokens.bit_length() + 6) + 20
+    assert sum(counted) <= len(text) * (max_tokens.bit_length() + 8) + 10_000
 
 
 @pytest.mark.parametrize(
@@ -179,5 +184,5 @@ def test_a_very_long_text_is_counted_little(unit: str, longest: int) -> None:
         ([], ""),
     ],
 )
-def test_pieces_are_joined_as_their_script_is_written(texts: list[str], joined: str) -> None:
-    assert join(texts) == joined
+def test_texts_are_joined_as_their_script_requires(texts: list[str], joined: str) -> None:
+    assert join_texts(texts) == joined

@@ -1,4 +1,4 @@
-"""Sentences end where a reader says that they end, in any script, and nothing is lost."""
+"""Sentences end where a reader expects it, in any script, and no text is lost."""
 
 import pytest
 from hypothesis import example, given, settings
@@ -51,7 +51,7 @@ def test_sentences_end_without_spaces(name: str) -> None:
     assert split_sentences(UNSPACED_TEXTS[name].replace("|", "")) == UNSPACED_TEXTS[name].split("|")
 
 
-def test_a_line_or_a_paragraph_ends_a_sentence() -> None:
+def test_a_line_break_ends_a_sentence() -> None:
     assert split_sentences("  A title\n\nand a text\r\nin lines. Two\u2028more ") == [
         "A title",
         "and a text",
@@ -61,7 +61,7 @@ def test_a_line_or_a_paragraph_ends_a_sentence() -> None:
     ]
 
 
-def test_a_text_without_words_is_one_piece_or_none() -> None:
+def test_a_text_without_words_is_one_sentence_or_none() -> None:
     assert split_sentences("... !!! ???") == ["... !!! ???"]
     assert split_sentences("") == split_sentences(" \n\u3000") == []
 
@@ -72,13 +72,13 @@ marked = st.text(st.sampled_from("aB3é中あ .!?…。！？।؟»«\"')]\n\u0
 @settings(deadline=None, derandomize=True, max_examples=300)
 @given(st.one_of(st.text(), marked))
 @example("a.\x1fB. \x85c")
-def test_nothing_but_spaces_is_lost(text: str) -> None:
+def test_only_spaces_are_lost(text: str) -> None:
     sentences = split_sentences(text)
     assert "".join("".join(sentences).split()) == "".join(text.split())
     assert all(sentence and sentence == sentence.strip() for sentence in sentences)
 
 
 @pytest.mark.parametrize("unit", ["a", ". ", "!! ", "A. ", "z. B. ", "1. ", "。", '." ', "。」", ". \u0301", "... [1]"])
-def test_a_very_long_text_takes_no_longer_than_it_must(unit: str) -> None:
+def test_a_very_long_text_does_not_take_quadratic_time(unit: str) -> None:
     text = unit * (100_000 // len(unit))
     assert "".join("".join(split_sentences(text)).split()) == "".join(text.split())

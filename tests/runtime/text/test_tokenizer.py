@@ -1,4 +1,4 @@
-"""What stands around a text, and which texts say nothing."""
+"""Special tokens around a text, texts without visible characters, and unknown characters."""
 
 import pytest
 
@@ -20,24 +20,24 @@ def tokenizer() -> Tokenizer:
     "frame",
     [
         Frame(before=(2,), after=(3,), pad=0, length=12),
-        Frame(before=(2,), after=(3,), pad=3, length=12),  # the end mark also fills up
+        Frame(before=(2,), after=(3,), pad=3, length=12),  # the end token is also the padding
         Frame(before=(2,), after=(), pad=0, length=12),
         Frame(before=(2,), after=(3,), pad=0, length=4),
         Frame(before=(2,), after=(3,)),
     ],
 )
-def test_marks_are_all_that_is_not_the_text(frame: Frame) -> None:
-    ids = frame.around([10, 11, 12])
-    assert list(frame.inside(ids)) == [1, 2, 3]
-    assert frame.marks(ids) == set(range(len(ids))) - {1, 2, 3}
+def test_positions_are_either_text_or_special(frame: Frame) -> None:
+    ids = frame.wrap([10, 11, 12])
+    assert list(frame.text_positions(ids)) == [1, 2, 3]
+    assert frame.special_positions(ids) == set(range(len(ids))) - {1, 2, 3}
 
 
-def test_a_loop_is_flagged_although_the_source_is_filled_up(tokenizer: Tokenizer) -> None:
+def test_a_loop_is_detected_although_the_source_is_padded(tokenizer: Tokenizer) -> None:
     frame = Frame(after=(3,), pad=0, length=40)
-    filled = Tokenizer(tokenizer.source, tokenizer.target, eos=3, frame=frame)
-    part = Segment(number=0, text="", ids=frame.around([10, 11, 12]), unknown=0)
-    found = Hypothesis(tokens=[5, 6] * 8, score=0.0, token_scores=[0.0] * 16, ended=False)
-    assert translation_of(part, found, (), filled).repeats
+    padded = Tokenizer(tokenizer.source, tokenizer.target, eos=3, frame=frame)
+    segment = Segment(text_index=0, text="", ids=frame.wrap([10, 11, 12]), unknown=0)
+    hypothesis = Hypothesis(tokens=[5, 6] * 8, score=0.0, token_scores=[0.0] * 16, ended=False)
+    assert translation_of(segment, hypothesis, (), padded).repeats
 
 
 @pytest.mark.parametrize(
@@ -57,16 +57,16 @@ def test_a_loop_is_flagged_although_the_source_is_filled_up(tokenizer: Tokenizer
     ],
 )
 def test_text_without_a_visible_character_has_no_ids(tokenizer: Tokenizer, text: str) -> None:
-    assert tokenizer.encode_or_nothing([text]) == [[]]
+    assert tokenizer.encode_visible([text]) == [[]]
 
 
 @pytest.mark.parametrize("text", ["a", "e\u0301", "\u200b!", "☃", "水"])
 def test_one_visible_character_is_a_text(tokenizer: Tokenizer, text: str) -> None:
-    assert tokenizer.encode_or_nothing([text]) != [[]]
+    assert tokenizer.encode_visible([text]) != [[]]
 
 
-def test_unknown_characters_are_counted_only_in_what_is_kept(tokenizer: Tokenizer) -> None:
-    [whole] = make_segments(["I have a ☃ dog ☃☃."], tokenizer, longest=90, long="truncate")
+def test_unknown_characters_are_counted_only_before_the_truncation(tokenizer: Tokenizer) -> None:
+    [whole] = make_segments(["I have a ☃ dog ☃☃."], tokenizer, max_tokens=90, long="truncate")
     assert whole.unknown == 3
-    [cut] = make_segments(["I have a ☃ dog. " + "dog " * 90 + "☃☃"], tokenizer, longest=20, long="truncate")
+    [cut] = make_segments(["I have a ☃ dog. " + "dog " * 90 + "☃☃"], tokenizer, max_tokens=20, long="truncate")
     assert (cut.unknown, cut.truncated) == (1, True)

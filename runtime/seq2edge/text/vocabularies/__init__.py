@@ -1,9 +1,9 @@
-"""The kinds of vocabulary: a new one is one file and one line in the table."""
+"""Load a vocabulary by its kind; a new kind is a new file and a new line in the table."""
 
 from collections.abc import Callable
 from pathlib import Path
 
-from seq2edge.config.tokenizer import Kind, SpecialTokens, Tokenization
+from seq2edge.config.tokenizer import SpecialTokens, Tokenization, VocabularyKind
 from seq2edge.text.vocabularies.bpe import load_bpe
 from seq2edge.text.vocabularies.interface import Vocabulary
 from seq2edge.text.vocabularies.plain import load_characters, load_words
@@ -11,7 +11,7 @@ from seq2edge.text.vocabularies.sentencepiece import SentencePieceVocabulary, lo
 
 __all__ = ["SentencePieceVocabulary", "Vocabulary", "load_sentencepiece", "load_vocabulary"]
 
-KINDS: dict[Kind, Callable[[Tokenization, SpecialTokens, Path, Path | None], Vocabulary]] = {
+KINDS: dict[VocabularyKind, Callable[[Tokenization, SpecialTokens, Path, Path | None], Vocabulary]] = {
     "sentencepiece": lambda rules, tokens, file, codes: load_sentencepiece(file),
     "characters": lambda rules, tokens, file, codes: load_characters(file, tokens),
     "words": lambda rules, tokens, file, codes: load_words(file, tokens, rules.split),
@@ -22,12 +22,14 @@ KINDS: dict[Kind, Callable[[Tokenization, SpecialTokens, Path, Path | None], Voc
 }
 
 
+def load_vocabulary(rules: Tokenization, tokens: SpecialTokens, file: Path, codes: Path | None) -> Vocabulary:
+    """Load the source or target vocabulary."""
+    return KINDS[rules.kind](rules, tokens, file, codes)
+
+
 def _load_tokenizer_json(file: Path, tokens: SpecialTokens) -> Vocabulary:
-    from seq2edge.text.vocabularies.tokenizer_json import load_tokenizer_json  # and with it tokenizers, which few need
+    from seq2edge.text.vocabularies.tokenizer_json import (
+        load_tokenizer_json,
+    )  # imports tokenizers, which few models need
 
     return load_tokenizer_json(file, tokens)
-
-
-def load_vocabulary(rules: Tokenization, tokens: SpecialTokens, file: Path, codes: Path | None) -> Vocabulary:
-    """One side's vocabulary, as the rules say."""
-    return KINDS[rules.kind](rules, tokens, file, codes)

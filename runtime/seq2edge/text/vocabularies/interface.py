@@ -1,30 +1,30 @@
-"""What every kind of vocabulary can do."""
+"""Define the interface of a vocabulary."""
 
 from collections.abc import Sequence
 from typing import Protocol
 
 
 class Vocabulary(Protocol):
-    """Texts to ids, without any marks around them, and ids to text."""
+    """Convert texts to ids, without special tokens around them, and back."""
 
-    odd: set[int]  # ids that stand for characters without a token
+    unknown_ids: set[int]  # ids that stand for characters without a token of their own
 
     def encode(self, texts: list[str]) -> list[list[int]]: ...
 
     def decode(self, ids: list[int]) -> str: ...
 
-    def spell(self, text: str) -> list[str]:
-        """What stands in the text for each of its ids."""
+    def tokenize(self, text: str) -> list[str]:
+        """Return the token of each id of a text."""
         ...
 
     def unknown_characters(self, text: str, ids: Sequence[int]) -> int:
-        """How many characters of a text have no token; ``ids`` are those of the text."""
+        """Count the characters of a text without a token; ``ids`` are the encoded text."""
         ...
 
     def piece(self, number: int) -> str:
-        """How an id is written."""
+        """Return the token of an id."""
         ...
 
     def get_piece_size(self) -> int:
-        """One more than the highest id."""
+        """Return the size of the vocabulary: one more than the highest id."""
         ...
