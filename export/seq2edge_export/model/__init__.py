@@ -1,1 +1,1 @@
-"""The PyTorch Transformer that every checkpoint family is loaded into."""
+"""The PyTorch Transformer that all checkpoint families are loaded into."""

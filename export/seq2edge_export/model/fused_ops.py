@@ -1,6 +1,7 @@
-"""Operators that onnxruntime has and ONNX has not, emitted while the model is traced.
+"""Emit fused attention operators of onnxruntime while the model is traced.
 
-The modules ask ``wanted()`` and compute plain mathematics otherwise: in PyTorch itself, and for the portable dialect.
+The modules use them where ``enabled()``, and plain PyTorch operations otherwise: outside of a trace, and in a trace for
+the portable dialect.
 """
 
 from collections.abc import Iterator
@@ -11,25 +12,25 @@ import torch
 from torch import Tensor
 
 DOMAIN = "com.microsoft"
-_wanted = ContextVar("fused_operators_wanted", default=False)
+_enabled = ContextVar("fused_operators_enabled", default=False)
 
 
 @contextmanager
-def operators(wanted: bool) -> Iterator[None]:
-    """Say whether traces in this context may use fused operators."""
-    token = _wanted.set(wanted)
+def use_fused_operators(enabled: bool) -> Iterator[None]:
+    """Set whether traces in this context may use fused operators."""
+    token = _enabled.set(enabled)
     try:
         yield
     finally:
-        _wanted.reset(token)
+        _enabled.reset(token)
 
 
-def wanted() -> bool:
-    return _wanted.get() and torch.onnx.is_in_onnx_export()
+def enabled() -> bool:
+    return _enabled.get() and torch.onnx.is_in_onnx_export()
 
 
 def attention(queries: Tensor, keys: Tensor, values: Tensor, bias: Tensor, *, heads: int) -> Tensor:
-    """Multi-head attention of scaled queries (B, T, D) over keys and values (B, H, S, d).
+    """Compute multi-head attention of scaled queries (B, T, D) over keys and values (B, H, S, d).
 
     The bias (B or 1, H or 1, T, S) is added to the scores.
     """
@@ -43,26 +44,26 @@ def attention(queries: Tensor, keys: Tensor, values: Tensor, bias: Tensor, *, he
     )
 
 
-def bias_of(mask: Tensor, bias: Tensor | None, queries: Tensor) -> Tensor:
-    """What the operator adds to its scores: the bias where the mask is true, and the lowest number elsewhere."""
+def additive_mask(mask: Tensor, bias: Tensor | None, queries: Tensor) -> Tensor:
+    """Return what ``attention`` adds to its scores: the bias where the mask is true, the lowest float elsewhere."""
     lowest = torch.finfo(queries.dtype).min
     if bias is not None:
         return torch.where(mask, bias, lowest)  # (B or 1, H, T, S)
     bias = torch.where(mask, 0.0, lowest)  # (B or 1, 1, T or 1, S)
-    return bias.reshape(-1, 1, *mask.shape[-2:]).expand(-1, 1, queries.shape[1], -1)  # MultiHeadAttention wants T
+    return bias.reshape(-1, 1, *mask.shape[-2:]).expand(-1, 1, queries.shape[1], -1)  # MultiHeadAttention requires T
 
 
-def buffered_attention(
+def inplace_attention(
     packed: Tensor, past_keys: Tensor, past_values: Tensor, last: Tensor, total: Tensor, *, heads: int
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Causal attention over the first tokens of buffers (R, H, L, d) and new ones, which are written behind them.
+    """Compute causal attention over a preallocated cache (R, H, L, d) and write the new keys and values into it.
 
-    ``packed`` (R, T, 3 * D) has scaled queries, keys and values side by side; ``last`` (R,) is the place of each row's
-    newest token in the buffers, ``total`` (1,) how many tokens are in them then. Where the runtime binds one buffer to
-    input and output, nothing else of it is touched.
+    ``packed`` (R, T, 3 * D) holds the scaled queries, the keys and the values; ``last`` (R,) is the position of each
+    row's newest token, ``total`` (1,) the number of tokens including the new ones. Where the runtime binds the same
+    array to input and output, only the new positions are written.
     """
     rows, new, width = packed.shape
-    given = torch.onnx.ops.symbolic_multi_out(
+    outputs = torch.onnx.ops.symbolic_multi_out(
         f"{DOMAIN}::GroupQueryAttention",
         [packed, None, None, past_keys, past_values, last, total],
         attrs={"num_heads": heads, "kv_num_heads": heads, "scale": 1.0},
@@ -70,4 +71,4 @@ def buffered_attention(
         shapes=((rows, new, width // 3), past_keys.shape, past_values.shape),
         version=1,
     )
-    return given[0], given[1], given[2]
+    return outputs[0], outputs[1], outputs[2]

@@ -1,4 +1,4 @@
-"""The layers of a Transformer and what they are made of. Shapes at line ends are as in ``model.py``."""
+"""Layers of the Transformer. Shapes at line ends are explained in ``transformer.py``."""
 
 import math
 from collections.abc import Callable
@@ -13,7 +13,7 @@ from seq2edge.config.architecture import Architecture
 from seq2edge_export.model import fused_ops
 
 if TYPE_CHECKING:
-    from seq2edge_export.model.attention_cache import LookBack
+    from seq2edge_export.model.attention_cache import AttentionCache
 
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "relu": functional.relu,
@@ -25,48 +25,37 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
 
 
 class KeysValues(NamedTuple):
-    """What attention looks at: one layer's keys and values."""
+    """The keys and values of one attention layer."""
 
     keys: Tensor  # (B, H, S, d)
     values: Tensor  # (B, H, S, d)
 
 
-class Visible(NamedTuple):
-    """What queries may look at, and how their scores are changed before the softmax."""
+class AttentionMask(NamedTuple):
+    """Which keys the queries may attend to, and what is added to their scores before the softmax."""
 
-    mask: Tensor  # true where there is something; (B or 1, 1, T or 1, S) or (T, S)
+    mask: Tensor  # true where attention is allowed; (B or 1, 1, T or 1, S) or (T, S)
     bias: Tensor | None = None  # (1, H, T, S), added to the scores
-    ready: Tensor | None = None  # both in one for onnxruntime's operator, where they are given to the graph
+    fused_bias: Tensor | None = None  # both in one for the fused operator, where it is an input of the graph
 
-    def for_operator(self, queries: Tensor) -> Tensor:
-        return fused_ops.bias_of(self.mask, self.bias, queries) if self.ready is None else self.ready
-
-
-class Buffer(NamedTuple):
-    """Where new tokens go in a cache that has room for them, and what of the source they see, as a graph is told it."""
-
-    positions: Tensor  # (T,): of the new tokens
-    last: Tensor  # (R,): the place of the newest token
-    total: Tensor  # (1,): how many there are then
-    source_bias: Tensor  # (B, 1, Q, S): 0 or the lowest number, the same for every query
-
-    @property
-    def visible(self) -> Visible:
-        return Visible(self.source_bias[:, :, :1] >= 0, ready=self.source_bias)
+    def additive(self, queries: Tensor) -> Tensor:
+        return fused_ops.additive_mask(self.mask, self.bias, queries) if self.fused_bias is None else self.fused_bias
 
 
 class MultiHeadAttention(nn.Module):
     """Multi-head scaled dot-product attention; the caller keeps the keys and values."""
 
-    def __init__(self, shape: Architecture) -> None:
+    def __init__(self, architecture: Architecture) -> None:
         super().__init__()
-        self.heads = shape.heads
-        self.scale = 1 / math.sqrt(shape.head_width) if shape.attention_scale is None else shape.attention_scale
-        self.query = nn.Linear(shape.width, shape.inner_width, bias=shape.bias)
-        self.key = nn.Linear(shape.width, shape.inner_width, bias=shape.bias)
-        self.value = nn.Linear(shape.width, shape.inner_width, bias=shape.bias)
-        self.output = nn.Linear(shape.inner_width, shape.width, bias=shape.bias)
-        self.packed: nn.Linear | None = None  # query, key and value in one, for a cache in buffers
+        width, inner_width, bias = architecture.width, architecture.inner_width, architecture.bias
+        scale = architecture.attention_scale
+        self.heads = architecture.heads
+        self.scale = 1 / math.sqrt(architecture.head_width) if scale is None else scale
+        self.query = nn.Linear(width, inner_width, bias=bias)
+        self.key = nn.Linear(width, inner_width, bias=bias)
+        self.value = nn.Linear(width, inner_width, bias=bias)
+        self.output = nn.Linear(inner_width, width, bias=bias)
+        self.packed: nn.Linear | None = None  # query, key and value in one, for an in-place cache
 
     def keys_values(self, states: Tensor) -> KeysValues:
         return KeysValues(self._split(self.key(states)), self._split(self.value(states)))
@@ -74,29 +63,30 @@ class MultiHeadAttention(nn.Module):
     def forward(
         self,
         states: Tensor,
-        seen: KeysValues,
-        visible: Visible,
+        keys_values: KeysValues,
+        mask: AttentionMask,
         *,
-        watch: list[Tensor] | None = None,
+        collected_weights: list[Tensor] | None = None,
     ) -> Tensor:
-        """Let ``states`` look at what is visible of ``seen``; ``watch`` collects how much they look at each."""
+        """Attend from ``states`` to keys and values; append the weights to ``collected_weights`` unless it is None."""
+        keys, values = keys_values
         queries = self._queries(states)  # (B, T, H * d)
-        if fused_ops.wanted():
-            if watch is not None:  # beside the operator, which on a CPU shows its scores but not its weights
-                watch.append(self._weights(queries, seen.keys, visible))
-            added = visible.for_operator(queries)
-            return self.output(fused_ops.attention(queries, seen.keys, seen.values, added, heads=self.heads))
-        weights = self._weights(queries, seen.keys, visible)  # (B, H, T, S)
-        if watch is not None:
-            watch.append(weights)
-        mixed = (weights @ seen.values).transpose(1, 2).flatten(2)  # (B, T, H * d)
+        if fused_ops.enabled():
+            if collected_weights is not None:  # computed again: on a CPU the operator does not output its weights
+                collected_weights.append(self._weights(queries, keys, mask))
+            bias = mask.additive(queries)
+            return self.output(fused_ops.attention(queries, keys, values, bias, heads=self.heads))
+        weights = self._weights(queries, keys, mask)  # (B, H, T, S)
+        if collected_weights is not None:
+            collected_weights.append(weights)
+        mixed = (weights @ values).transpose(1, 2).flatten(2)  # (B, T, H * d)
         return self.output(mixed)
 
-    def into_buffer(self, states: Tensor, past: KeysValues, buffer: Buffer) -> tuple[Tensor, KeysValues]:
-        """The same for tokens that are written into a buffer (R, H, L, d) behind those that are in it."""
+    def in_place(self, states: Tensor, past: KeysValues, *, last: Tensor, total: Tensor) -> tuple[Tensor, KeysValues]:
+        """Attend causally to a preallocated cache (R, H, L, d) after writing the new keys and values into it."""
         assert self.packed is not None
-        mixed, keys, values = fused_ops.buffered_attention(
-            self.packed(states), past.keys, past.values, buffer.last, buffer.total, heads=self.heads
+        mixed, keys, values = fused_ops.inplace_attention(
+            self.packed(states), past.keys, past.values, last, total, heads=self.heads
         )
         return self.output(mixed), KeysValues(keys, values)
 
@@ -104,28 +94,29 @@ class MultiHeadAttention(nn.Module):
         queries = self.query(states)
         return queries if self.scale == 1 else queries * self.scale
 
-    def _weights(self, queries: Tensor, keys: Tensor, visible: Visible) -> Tensor:
+    def _weights(self, queries: Tensor, keys: Tensor, mask: AttentionMask) -> Tensor:
         scores = self._split(queries) @ keys.transpose(2, 3)  # (B, H, T, S)
-        if visible.bias is not None:
-            scores = scores + visible.bias
-        return scores.masked_fill(~visible.mask, torch.finfo(scores.dtype).min).softmax(dim=-1)
+        if mask.bias is not None:
+            scores = scores + mask.bias
+        return scores.masked_fill(~mask.mask, torch.finfo(scores.dtype).min).softmax(dim=-1)
 
     def _split(self, states: Tensor) -> Tensor:
         return states.unflatten(2, (self.heads, -1)).transpose(1, 2)  # (B, H, T, d)
 
 
 class Ssru(nn.Module):
-    """The simpler simple recurrent unit: a cell that each token changes, where others look at all tokens before.
+    """The simpler simple recurrent unit (SSRU), which replaces self-attention in some decoders.
 
-    cell[t] = keep[t] * cell[t - 1] + (1 - keep[t]) * input[t], and what is above zero of it goes on. Any number of new
-    tokens is computed at once: a cell is the sum of all inputs up to it, each times all gates behind it. That takes
-    T * T * D numbers a row, which for one new token is next to nothing.
+    cell[t] = keep[t] * cell[t - 1] + (1 - keep[t]) * input[t], and the output is relu(cell[t]). All new tokens are
+    computed at once: a cell is the sum of all inputs up to it, each times the product of the later gates. That takes
+    T * T * D values per row, which is little for one new token.
     """
 
-    def __init__(self, shape: Architecture) -> None:
+    def __init__(self, architecture: Architecture) -> None:
         super().__init__()
-        self.input = nn.Linear(shape.width, shape.width, bias=False)
-        self.gate = nn.Linear(shape.width, shape.width, bias=shape.bias)
+        width = architecture.width
+        self.input = nn.Linear(width, width, bias=False)
+        self.gate = nn.Linear(width, width, bias=architecture.bias)
 
     def forward(self, states: Tensor, past: Tensor) -> tuple[Tensor, Tensor]:  # (R, T, D), (R, D)
         gates = self.gate(states)  # (R, T, D)
@@ -136,23 +127,24 @@ class Ssru(nn.Module):
 
     @staticmethod
     def _kept(gates: Tensor) -> Tensor:
-        """How much is left of the past (0) and of every input (1, 2, ...) at each new token; sums of logarithms."""
+        """Return the share of the past (0) and of every input (1, 2, ...) that is left at each new token."""
         inputs = torch.arange(gates.shape[1] + 1, device=gates.device)[:, None, None]  # (1 + T, 1, 1)
         tokens = inputs[1:].transpose(0, 1)  # (1, T, 1)
-        kept = -functional.softplus(-gates)[:, None]  # (R, 1, T, D): the logarithm of the sigmoid
-        together = torch.where(tokens > inputs, kept, 0.0).cumsum(dim=2)  # (R, 1 + T, T, D)
-        return torch.where(tokens >= inputs, together.exp(), 0.0)
+        log_keep = -functional.softplus(-gates)[:, None]  # (R, 1, T, D): the logarithm of the sigmoid
+        log_product = torch.where(tokens > inputs, log_keep, 0.0).cumsum(dim=2)  # (R, 1 + T, T, D)
+        return torch.where(tokens >= inputs, log_product.exp(), 0.0)
 
 
 class FeedForward(nn.Module):
-    """Two linear layers with an activation between, applied to each position alone."""
+    """Two linear layers with an activation in between, applied to each position on its own."""
 
-    def __init__(self, shape: Architecture) -> None:
+    def __init__(self, architecture: Architecture) -> None:
         super().__init__()
-        self.activation = ACTIVATIONS[shape.activation]
-        self.inner = nn.Linear(shape.width, shape.feed_forward, bias=shape.bias)
-        self.gate = nn.Linear(shape.width, shape.feed_forward, bias=shape.bias) if shape.gated else None
-        self.output = nn.Linear(shape.feed_forward, shape.width, bias=shape.bias)
+        width, inner_width, bias = architecture.width, architecture.feed_forward, architecture.bias
+        self.activation = ACTIVATIONS[architecture.activation]
+        self.inner = nn.Linear(width, inner_width, bias=bias)
+        self.gate = nn.Linear(width, inner_width, bias=bias) if architecture.gated else None
+        self.output = nn.Linear(inner_width, width, bias=bias)
 
     def forward(self, states: Tensor) -> Tensor:  # (B, T, D)
         if self.gate is None:
@@ -161,9 +153,9 @@ class FeedForward(nn.Module):
 
 
 class RmsNorm(nn.Module):
-    """Divide by the root of the mean square; nothing is subtracted, and there is no bias.
+    """Divide by the root mean square, without subtracting the mean and without a bias.
 
-    nn.RMSNorm multiplies by a reciprocal instead; a division is what onnxruntime knows as one operator.
+    nn.RMSNorm multiplies by a reciprocal instead; onnxruntime only fuses the division into one operator.
     """
 
     def __init__(self, width: int, *, eps: float) -> None:
@@ -176,18 +168,18 @@ class RmsNorm(nn.Module):
         return states / torch.sqrt(mean_square + self.eps) * self.weight
 
 
-def norm_of(shape: Architecture) -> nn.Module:
-    kind = nn.LayerNorm if shape.norm == "layer" else RmsNorm
-    return kind(shape.width, eps=shape.norm_epsilon)
+def make_norm(architecture: Architecture) -> nn.Module:
+    norm = nn.LayerNorm if architecture.norm == "layer" else RmsNorm
+    return norm(architecture.width, eps=architecture.norm_epsilon)
 
 
 class Residual(nn.Module):
-    """What stands around every sublayer: the norm, before or after, and the way past it."""
+    """The residual connection around a sublayer, with its norm before or after."""
 
-    def __init__(self, shape: Architecture, dropout: float) -> None:
+    def __init__(self, architecture: Architecture, dropout: float) -> None:
         super().__init__()
-        self.norm_first = shape.norm_first
-        self.norm = norm_of(shape)
+        self.norm_first = architecture.norm_first
+        self.norm = make_norm(architecture)
         self.dropout = nn.Dropout(dropout)
 
     def enter(self, states: Tensor) -> Tensor:
@@ -199,16 +191,16 @@ class Residual(nn.Module):
 
 
 class EncoderLayer(nn.Module):
-    def __init__(self, shape: Architecture, dropout: float) -> None:
+    def __init__(self, architecture: Architecture, dropout: float) -> None:
         super().__init__()
-        self.attention = MultiHeadAttention(shape)
-        self.attention_residual = Residual(shape, dropout)
-        self.feed_forward = FeedForward(shape)
-        self.feed_forward_residual = Residual(shape, dropout)
+        self.attention = MultiHeadAttention(architecture)
+        self.attention_residual = Residual(architecture, dropout)
+        self.feed_forward = FeedForward(architecture)
+        self.feed_forward_residual = Residual(architecture, dropout)
 
-    def forward(self, states: Tensor, visible: Visible) -> Tensor:  # (B, S, D)
+    def forward(self, states: Tensor, mask: AttentionMask) -> Tensor:  # (B, S, D)
         inside = self.attention_residual.enter(states)
-        update = self.attention(inside, self.attention.keys_values(inside), visible)
+        update = self.attention(inside, self.attention.keys_values(inside), mask)
         states = self.attention_residual.leave(states, update)
 
         inside = self.feed_forward_residual.enter(states)
@@ -216,32 +208,33 @@ class EncoderLayer(nn.Module):
 
 
 class DecoderLayer(nn.Module):
-    def __init__(self, shape: Architecture, dropout: float) -> None:
+    def __init__(self, architecture: Architecture, dropout: float) -> None:
         super().__init__()
-        self.cell = Ssru(shape) if shape.decoder_cell == "ssru" else None
-        self.attention = MultiHeadAttention(shape) if self.cell is None else None
-        self.attention_residual = Residual(shape, dropout)  # around either
-        self.cross = MultiHeadAttention(shape)
-        self.cross_residual = Residual(shape, dropout)
-        self.feed_forward = FeedForward(shape)
-        self.feed_forward_residual = Residual(shape, dropout)
+        self.cell = Ssru(architecture) if architecture.decoder_cell == "ssru" else None
+        self.attention = MultiHeadAttention(architecture) if self.cell is None else None
+        self.attention_residual = Residual(architecture, dropout)  # around attention or cell
+        self.cross = MultiHeadAttention(architecture)
+        self.cross_residual = Residual(architecture, dropout)
+        self.feed_forward = FeedForward(architecture)
+        self.feed_forward_residual = Residual(architecture, dropout)
 
     def forward(
         self,
         states: Tensor,
         past: list[Tensor],
-        look_back: "LookBack",
+        cache: "AttentionCache",
         source: KeysValues,
-        visible: Visible,
-        watch: list[Tensor] | None,
+        source_mask: AttentionMask,
+        collected_weights: list[Tensor] | None,
     ) -> tuple[Tensor, list[Tensor]]:
         inside = self.attention_residual.enter(states)
-        update, present = look_back(self, inside, past)
+        update, present = cache(self, inside, past)
         states = self.attention_residual.leave(states, update)  # (R, T, D)
 
         inside = self.cross_residual.enter(states)
         rows_as_queries = inside.reshape(source.keys.shape[0], -1, inside.shape[2])  # (B, R / B * T, D)
-        update = self.cross(rows_as_queries, source, visible, watch=watch).reshape(inside.shape)
+        update = self.cross(rows_as_queries, source, source_mask, collected_weights=collected_weights)
+        update = update.reshape(inside.shape)
         states = self.cross_residual.leave(states, update)  # (R, T, D)
 
         inside = self.feed_forward_residual.enter(states)

@@ -1,12 +1,12 @@
-"""The same Transformer with less to compute in each attention.
+"""Fold weights of attention layers, so that the exported graphs compute less.
 
-1. The bias of the keys adds the same to all scores of a query, which the softmax takes out again: it is left out.
-2. The bias of the values passes through unchanged, since the weights of a query add up to 1: it joins the bias of the
-   output projection.
-3. The scale of the queries joins their weights and bias.
-4. Where the cache is in buffers, the decoder's queries, keys and values are one product.
+1. The bias of the keys adds the same value to all scores of a query, and the softmax cancels it: it is removed.
+2. The bias of the values passes through unchanged, since the weights of a query sum to 1: it is added to the bias of
+   the output projection.
+3. The scale of the queries is multiplied into their weights and bias.
+4. For an in-place cache, the decoder's query, key and value projections become one matrix product.
 
-Only float rounding differs, in the last digits. Tensors that do not change are shared with the original.
+Results differ only by float rounding. Tensors that do not change are shared with the source model.
 """
 
 from copy import deepcopy
@@ -19,8 +19,8 @@ from seq2edge_export.model.layers import DecoderLayer, MultiHeadAttention
 from seq2edge_export.model.transformer import Transformer
 
 
-def folded(model: Transformer) -> Transformer:
-    """A copy that says the same."""
+def fold_weights(model: Transformer) -> Transformer:
+    """Return an equivalent copy."""
     shared = {id(tensor): tensor for tensor in (*model.parameters(), *model.buffers())}
     copy = deepcopy(model, shared)
     with torch.no_grad():
@@ -35,12 +35,12 @@ def folded(model: Transformer) -> Transformer:
 
 
 def _fold_biases(attention: MultiHeadAttention) -> None:
-    passed, added = attention.value.bias, attention.output.bias
+    value_bias, output_bias = attention.value.bias, attention.output.bias
     for linear in (attention.key, attention.value):
         linear.register_parameter("bias", None)
-    if passed is not None and added is not None:
-        whole = added.double() + attention.output.weight.double() @ passed.double()
-        attention.output.bias = nn.Parameter(whole.to(added.dtype), requires_grad=False)
+    if value_bias is not None and output_bias is not None:
+        combined = output_bias.double() + attention.output.weight.double() @ value_bias.double()
+        attention.output.bias = nn.Parameter(combined.to(output_bias.dtype), requires_grad=False)
 
 
 def _fold_scale(attention: MultiHeadAttention) -> None:
@@ -54,15 +54,15 @@ def _fold_scale(attention: MultiHeadAttention) -> None:
 
 
 def _pack(attention: MultiHeadAttention) -> None:
-    """Put the three weights into one; they become parts of it, so that they take no more memory than before."""
-    parts = (attention.query, attention.key, attention.value)
-    width, each = attention.query.in_features, attention.query.out_features
-    packed = nn.Linear(width, 3 * each, bias=attention.query.bias is not None, device="meta")
-    weight = torch.cat([part.weight for part in parts])
+    """Concatenate the three weights; each becomes a view of the result, so that they take no more memory."""
+    projections = (attention.query, attention.key, attention.value)
+    width, inner_width = attention.query.in_features, attention.query.out_features
+    packed = nn.Linear(width, 3 * inner_width, bias=attention.query.bias is not None, device="meta")
+    weight = torch.cat([projection.weight for projection in projections])
     packed.weight = nn.Parameter(weight, requires_grad=False)
-    for part, own in zip(parts, weight.split(each), strict=True):
-        part.weight = nn.Parameter(own, requires_grad=False)
+    for projection, view in zip(projections, weight.split(inner_width), strict=True):
+        projection.weight = nn.Parameter(view, requires_grad=False)
     if attention.query.bias is not None:  # keys and values have none
-        bias = torch.cat([attention.query.bias, weight.new_zeros(2 * each)])
+        bias = torch.cat([attention.query.bias, weight.new_zeros(2 * inner_width)])
         packed.bias = nn.Parameter(bias, requires_grad=False)
     attention.packed = packed

@@ -1,4 +1,4 @@
-"""The reference Transformer against torch.nn.Transformer, against itself step by step, and against the formulas."""
+"""The Transformer compared with torch.nn.Transformer, with step-by-step decoding, and with its formulas."""
 
 import dataclasses
 import itertools
@@ -13,7 +13,7 @@ from transformers.models.t5.modeling_t5 import T5Attention
 from seq2edge.config.architecture import Architecture, count_parameters
 from seq2edge_export.model.embedding import distance_buckets, sinusoids
 from seq2edge_export.model.layers import ACTIVATIONS, KeysValues, MultiHeadAttention, Ssru
-from seq2edge_export.model.transformer import Transformer, places_of
+from seq2edge_export.model.transformer import Transformer, positions_of
 
 TINY = Architecture(
     source_vocabulary=40,
@@ -64,7 +64,7 @@ SHAPES += [
 
 
 def model_of(shape: Architecture, seed: int = 3) -> Transformer:
-    """A model whose biases and norms are not the identity, so that forgetting one shows."""
+    """Return a model whose biases and norms are not the identity, so that a missing one is noticed."""
     model = Transformer(shape, seed=seed).eval()
     random = torch.Generator().manual_seed(seed)
     with torch.no_grad():
@@ -94,8 +94,8 @@ def test_decoding_step_by_step_gives_the_logits_of_the_whole_prefix(shape: Archi
     cross = model.encode(source, mask)
     first = model.decode(target[:, :prefix], cross, mask)
     logits, past = [model.output(first.states)], first.present
-    for place in range(prefix, 8):
-        step = model.decode(target[:, place : place + 1], cross, mask, past)
+    for position in range(prefix, 8):
+        step = model.decode(target[:, position : position + 1], cross, mask, past)
         logits.append(model.output(step.states))
         past = step.present
     torch.testing.assert_close(torch.cat(logits, dim=1), whole, **ROUNDING)
@@ -112,7 +112,7 @@ def test_a_padded_sentence_gets_the_logits_it_gets_alone(shape: Architecture) ->
         torch.testing.assert_close(together[row : row + 1], alone, **ROUNDING)
 
 
-def test_what_stands_in_the_padding_does_not_matter() -> None:
+def test_the_content_of_the_padding_does_not_matter() -> None:
     model = model_of(TINY)
     source, mask = padded_source()
     other = torch.where(mask, source, 39)
@@ -130,7 +130,7 @@ def test_a_later_target_token_does_not_change_earlier_logits() -> None:
     torch.testing.assert_close(before, model(source, mask, changed)[:, :4], **ROUNDING)
 
 
-def test_the_first_target_token_can_count_for_nothing_and_only_the_first() -> None:
+def test_zero_start_ignores_the_first_target_token_only() -> None:
     source, mask = padded_source()
     target = sentences(3, 6)
     other_start = torch.cat([torch.full((3, 1), 5), target[:, 1:]], dim=1)
@@ -159,8 +159,8 @@ def test_the_first_target_token_can_count_for_nothing_and_only_the_first() -> No
 )
 def test_activations_are_their_formulas(name: str, formula: Callable[[float], float]) -> None:
     points = torch.linspace(-6, 6, 49)
-    wanted = torch.tensor([formula(float(point)) for point in points])
-    torch.testing.assert_close(ACTIVATIONS[name](points), wanted, atol=1e-6, rtol=1e-5)
+    expected = torch.tensor([formula(float(point)) for point in points])
+    torch.testing.assert_close(ACTIVATIONS[name](points), expected, atol=1e-6, rtol=1e-5)
 
 
 def test_the_beams_of_a_sentence_share_its_keys_and_values() -> None:
@@ -174,19 +174,19 @@ def test_the_beams_of_a_sentence_share_its_keys_and_values() -> None:
     torch.testing.assert_close(shared.states, repeated.states, **ROUNDING)
 
 
-def test_attention_weights_are_a_distribution_over_the_tokens_that_are_there() -> None:
+def test_attention_weights_are_a_distribution_over_the_unpadded_tokens() -> None:
     model = model_of(TINY)
     source, mask = padded_source()
-    watched: list[torch.Tensor] = []
-    model.decode(sentences(3, 5), model.encode(source, mask), mask, watch=watched)
-    assert len(watched) == TINY.decoder_layers
-    for weights in watched:
+    collected: list[torch.Tensor] = []
+    model.decode(sentences(3, 5), model.encode(source, mask), mask, collected_weights=collected)
+    assert len(collected) == TINY.decoder_layers
+    for weights in collected:
         assert weights.shape == (3, 4, 5, 7)
         torch.testing.assert_close(weights.sum(dim=-1), torch.ones(3, 4, 5))
         assert not weights.masked_select(~mask[:, None, None, :]).any()
 
 
-def test_log_probabilities_are_those_that_the_loss_is_made_of() -> None:
+def test_log_probabilities_agree_with_the_loss() -> None:
     model = model_of(TINY)
     source, mask = padded_source()
     target = sentences(3, 6)
@@ -199,15 +199,15 @@ def test_log_probabilities_are_those_that_the_loss_is_made_of() -> None:
 
 @pytest.mark.parametrize("norm_first", [True, False])
 @pytest.mark.parametrize(("activation", "final_norm"), [("relu", True), ("gelu", False)])
-def test_it_computes_what_torch_nn_transformer_computes(norm_first: bool, activation: str, final_norm: bool) -> None:
+def test_it_matches_torch_nn_transformer(norm_first: bool, activation: str, final_norm: bool) -> None:
     options = {"norm_first": norm_first, "activation": activation, "final_norm": final_norm}
     model = model_of(dataclasses.replace(TINY, norm_epsilon=1e-5 if final_norm else 1e-2, **options))
     source, mask = padded_source()
     target = sentences(3, 6)
     peer = torch_transformer(model)
     states = peer(
-        model.source_embedding(source, places_of(source)),
-        model.target_embedding(target, places_of(target)),
+        model.source_embedding(source, positions_of(source)),
+        model.target_embedding(target, positions_of(target)),
         tgt_mask=nn.Transformer.generate_square_subsequent_mask(6).isinf(),
         src_key_padding_mask=~mask,
         memory_key_padding_mask=~mask,
@@ -217,7 +217,7 @@ def test_it_computes_what_torch_nn_transformer_computes(norm_first: bool, activa
 
 def torch_transformer(model: Transformer) -> nn.Module:
     """PyTorch's own Transformer with the same weights."""
-    shape = model.shape
+    shape = model.architecture
     common = {"activation": shape.activation, "batch_first": True, "norm_first": shape.norm_first, "dropout": 0.0}
     common["layer_norm_eps"] = shape.norm_epsilon
     sizes = (shape.width, shape.heads, shape.feed_forward)
@@ -259,7 +259,7 @@ def copy_attention(theirs: nn.MultiheadAttention, ours: MultiHeadAttention) -> N
 @pytest.mark.parametrize("tied", [True, False])
 @pytest.mark.parametrize("joint", [True, False])
 @pytest.mark.parametrize("shape", SHAPES, ids=lambda s: f"{s.positions}-{s.activation}-first={s.norm_first}")
-def test_the_formula_counts_what_counting_the_tensors_counts(shape: Architecture, joint: bool, tied: bool) -> None:
+def test_count_parameters_matches_the_tensors(shape: Architecture, joint: bool, tied: bool) -> None:
     shape = dataclasses.replace(shape, joint_vocabulary=joint, tied_output=tied, source_vocabulary=40 if joint else 50)
     counted = sum(parameter.numel() for parameter in Transformer(shape).parameters())
     assert count_parameters(shape) == counted
@@ -299,16 +299,16 @@ def test_positions_follow_the_paper() -> None:
 
 
 @pytest.mark.parametrize(("buckets", "farthest"), [(32, 128), (8, 6), (4, 3), (33, 1000)])
-@pytest.mark.parametrize("both_ways", [True, False])
-def test_distances_have_the_buckets_of_t5(buckets: int, farthest: int, both_ways: bool) -> None:
+@pytest.mark.parametrize("bidirectional", [True, False])
+def test_distances_have_the_buckets_of_t5(buckets: int, farthest: int, bidirectional: bool) -> None:
     shape = dataclasses.replace(T5, relative_buckets=buckets, relative_distance=farthest)
-    theirs = T5Attention._relative_position_bucket(torch.arange(-2000, 2001), both_ways, buckets, farthest)
-    table = distance_buckets(shape, both_ways=both_ways)
+    theirs = T5Attention._relative_position_bucket(torch.arange(-2000, 2001), bidirectional, buckets, farthest)
+    table = distance_buckets(shape, bidirectional=bidirectional)
     ours = table[torch.arange(-2000, 2001).clamp(-farthest, farthest) + farthest]
     assert torch.equal(ours, theirs)
 
 
-def test_relative_positions_change_with_the_order_but_not_with_the_place() -> None:
+def test_relative_positions_depend_on_the_order_but_not_on_an_offset() -> None:
     model = model_of(T5)
     source, target = sentences(1, 7), sentences(1, 5)
     there = source > -1
@@ -325,10 +325,10 @@ def test_a_recurrent_cell_follows_its_definition_token_by_token(scale: float) ->
     module = Ssru(SSRU).eval()
     states, cell = (torch.randn(*sizes, generator=random) * scale for sizes in ((3, 90, 16), (3, 16)))
     together, last = module(states, cell)
-    for place in range(states.shape[1]):
-        keep = torch.sigmoid(module.gate(states[:, place]))
-        cell = keep * cell + (1 - keep) * module.input(states[:, place])
-        torch.testing.assert_close(together[:, place], cell.clamp(min=0), rtol=1e-5, atol=2e-6 * scale)
+    for position in range(states.shape[1]):
+        keep = torch.sigmoid(module.gate(states[:, position]))
+        cell = keep * cell + (1 - keep) * module.input(states[:, position])
+        torch.testing.assert_close(together[:, position], cell.clamp(min=0), rtol=1e-5, atol=2e-6 * scale)
     torch.testing.assert_close(last, cell, rtol=1e-5, atol=2e-6 * scale)
 
 
@@ -343,7 +343,7 @@ def test_a_recurrent_decoder_remembers_the_order_and_counts_the_tokens() -> None
     assert not torch.allclose(model(source, mask, target)[:, -1], model(source, mask, changed)[:, -1], atol=1e-3)
 
 
-def test_stretched_waves_end_with_the_longest() -> None:
+def test_stretched_sinusoids_end_with_the_longest_wavelength() -> None:
     table = sinusoids(SSRU).double()
     for position, wave in ((0, 0), (1, 0), (7, 3), (31, 7)):
         angle = torch.tensor(position / 10_000 ** (wave / 7), dtype=torch.float64)
@@ -351,7 +351,7 @@ def test_stretched_waves_end_with_the_longest() -> None:
         assert table[position, 8 + wave] == pytest.approx(float(angle.cos()), abs=1e-7)
 
 
-def test_an_offset_begins_the_table_later() -> None:
+def test_an_offset_shifts_the_position_table() -> None:
     later = sinusoids(dataclasses.replace(TINY, position_offset=2, max_positions=30))
     torch.testing.assert_close(later, sinusoids(TINY)[2:], rtol=0, atol=0)
 
@@ -363,7 +363,7 @@ def test_without_positions_the_order_of_the_source_does_not_matter() -> None:
     torch.testing.assert_close(model(source, there, target), model(source.flip(1), there, target), **ROUNDING)
 
 
-def test_embeddings_are_scaled_by_the_root_of_the_width_or_by_what_the_shape_says() -> None:
+def test_embeddings_are_scaled_by_the_root_of_the_width_or_by_the_given_scale() -> None:
     for scale, factor in ((None, 4.0), (1.0, 1.0), (0.5, 0.5)):
         model = model_of(dataclasses.replace(TINY, positions="none", embedding_scale=scale))
         expected = model.source_embedding.tokens(sentences(2, 3)) * factor
@@ -381,7 +381,7 @@ def test_the_output_bias_is_added_to_the_logits() -> None:
     torch.testing.assert_close(model(source, mask, sentences(3, 4)) + bias, before, **ROUNDING)
 
 
-def test_dropout_changes_training_and_nothing_else() -> None:
+def test_dropout_applies_in_training_mode_only() -> None:
     model = Transformer(TINY, dropout=0.5)
     source, mask = padded_source()
     target = sentences(3, 6)

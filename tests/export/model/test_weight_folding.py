@@ -1,4 +1,4 @@
-"""Folding changes what is computed, not what comes out."""
+"""Folded weights give the same results."""
 
 from dataclasses import replace
 
@@ -9,13 +9,13 @@ from torch import nn
 
 from seq2edge_export.model.layers import MultiHeadAttention
 from seq2edge_export.model.transformer import Transformer
-from seq2edge_export.model.weight_folding import folded
+from seq2edge_export.model.weight_folding import fold_weights
 
 LOGITS = 1e-12  # in double precision
 
 
 def seeded(**changes: object) -> Transformer:
-    """A model whose biases are not zero."""
+    """Return a model whose biases are not zero."""
     model = Transformer(replace(TINY, **changes), seed=1).double().eval()
     random = torch.Generator().manual_seed(2)
     for name, parameter in model.named_parameters():
@@ -26,17 +26,19 @@ def seeded(**changes: object) -> Transformer:
 
 @pytest.mark.parametrize("changes", [{}, {"norm_first": False}, {"bias": False}, {"attention_scale": 0.3}])
 @torch.no_grad()
-def test_a_folded_model_says_the_same(changes: dict[str, object]) -> None:
+def test_a_folded_model_gives_the_same_logits(changes: dict[str, object]) -> None:
     model = seeded(**changes)
     source, target = torch.randint(4, 300, (2, 7)), torch.randint(4, 300, (2, 5))
     mask = torch.tensor([[True] * 7, [True] * 4 + [False] * 3])
-    torch.testing.assert_close(folded(model)(source, mask, target), model(source, mask, target), rtol=0, atol=LOGITS)
+    torch.testing.assert_close(
+        fold_weights(model)(source, mask, target), model(source, mask, target), rtol=0, atol=LOGITS
+    )
 
 
-def test_the_original_keeps_its_weights_and_shares_what_did_not_change() -> None:
+def test_the_source_model_keeps_its_weights_and_shares_unchanged_ones() -> None:
     model = seeded()
     before = {name: parameter.clone() for name, parameter in model.named_parameters()}
-    copy = folded(model)
+    copy = fold_weights(model)
     for name, parameter in model.named_parameters():
         torch.testing.assert_close(parameter, before[name])
     assert copy.output.weight is model.output.weight
@@ -46,8 +48,8 @@ def test_the_original_keeps_its_weights_and_shares_what_did_not_change() -> None
 
 
 @torch.no_grad()
-def test_a_packed_product_gives_queries_keys_and_values_side_by_side() -> None:
-    attention = folded(seeded()).decoder[0].attention
+def test_the_packed_projection_concatenates_queries_keys_and_values() -> None:
+    attention = fold_weights(seeded()).decoder[0].attention
     states = torch.randn(2, 3, TINY.width, dtype=torch.float64)
     apart = torch.cat([part(states) for part in (attention.query, attention.key, attention.value)], dim=2)
     torch.testing.assert_close(attention.packed(states), apart, rtol=0, atol=LOGITS)
