@@ -1,8 +1,8 @@
-"""Find the first layer where a bundle parts from the original."""
+"""Find the first layer whose output differs between a bundle and its source model."""
 
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -18,26 +18,26 @@ from seq2edge.engine.decoder_inputs import first_decoder_inputs
 from seq2edge.engine.encoder import encode
 from seq2edge.engine.engine import OnnxEngine
 from seq2edge_export.torch_engine import TorchEngine
-from seq2edge_export.tracing.graph_modules import GraphModules
+from seq2edge_export.tracing.graph_modules import EncoderDecoder, GraphModules
 from seq2edge_export.tracing.value_names import PREFIX
 from seq2edge_graphs.passes.expose import expose, inner_values
 
-OUTPUT = "output"  # the last layer
+OUTPUT = "output"  # name of the output projection
 Values = dict[str, NDArray[np.float32]]
 
 
 @dataclass(frozen=True)
 class Divergence:
-    """Where two models part: the sentence, the step, and the first layer whose output differs."""
+    """The first layer whose output differs, in one step of one sentence."""
 
     sentence: int
     step: int
     layer: str
-    difference: float  # relative to the largest number in the layer's output
+    difference: float  # relative to the largest value of the layer's output
 
     def __str__(self) -> str:
         return (
-            f"they part at step {self.step + 1} of sentence {self.sentence + 1}: "
+            f"they diverge in step {self.step + 1} of sentence {self.sentence + 1}: "
             f"{self.layer} is the first layer that differs, by {self.difference:.2g} of its largest value"
         )
 
@@ -45,60 +45,61 @@ class Divergence:
 def first_difference(
     bundle: Bundle, graphs: GraphModules, source: list[int], prefix: list[int], *, limit: float
 ) -> tuple[str, float] | None:
-    """Run one sentence through both with a forced prefix; give the first layer that differs by more than a limit."""
+    """Run both on one sentence with a forced prefix; return the first layer that differs by more than ``limit``."""
     pad = bundle.manifest.tokens.pad
-    graphs = graphs.traced or graphs
-    with _watched(graphs) as theirs:
-        TorchEngine(graphs, pad=pad).start([source])(np.array([[prefix]]), np.array([[0]]))
-    ours = _inner(bundle, source, prefix, theirs.keys())
+    graphs = replace(graphs, reference=graphs.traced)  # the model with the same layers as the graphs
+    with _record_outputs(graphs.traced) as theirs:
+        TorchEngine(graphs, pad=pad).start([source]).step(np.array([[prefix]]), np.array([[0]]))
+    ours = _graph_values(bundle, source, prefix, theirs.keys())
     for name, value in ours.items():
         if theirs[name].size != value.size:  # a shared embedding is one module with two outputs
             continue
-        difference = _relative(value, theirs[name])
+        difference = _relative_difference(value, theirs[name])
         if not difference <= limit:
             return name, difference
     return None
 
 
-def _inner(bundle: Bundle, source: list[int], prefix: list[int], modules: Collection[str]) -> Values:
-    """What both graphs give at the end of every module, in the order of computation."""
+def _graph_values(bundle: Bundle, source: list[int], prefix: list[int], modules: Collection[str]) -> Values:
+    """Return the output of every module in both graphs, in the order of computation."""
     engine = OnnxEngine(bundle, threads=1)
-    read = encode(engine.encoder, [source], pad=engine.pad)
-    encoder_feed = {tensor_names.SOURCE: np.array([source]), tensor_names.SOURCE_MASK: read[tensor_names.SOURCE_MASK]}
-    decoder_feed = first_decoder_inputs(engine.decoder, np.array([prefix]), read)
+    encoded = encode(engine.encoder, [source], pad=engine.pad)
+    mask = encoded[tensor_names.SOURCE_MASK]
+    encoder_feed = {tensor_names.SOURCE: np.array([source]), tensor_names.SOURCE_MASK: mask}
+    decoder_feed = first_decoder_inputs(engine.decoder, np.array([prefix]), encoded)
     values = _run(bundle, tensor_names.ENCODER, encoder_feed, modules) | _run(
         bundle, tensor_names.DECODER, decoder_feed, modules
     )
-    if OUTPUT in modules and OUTPUT not in values:  # it gives the logits themselves, which keep their own name
+    if OUTPUT in modules and OUTPUT not in values:  # its output is the logits, which have their own name
         [values[OUTPUT]] = engine.decoder.run([tensor_names.LOGITS], decoder_feed)
     return values
 
 
 def _run(bundle: Bundle, graph: str, feed: dict[str, Any], modules: Collection[str]) -> Values:
-    wanted = inner_values(bundle.folder / graph, modules)
-    if not wanted:  # a module may do everything in its own methods
+    values = inner_values(bundle.folder / graph, modules)
+    if not values:  # a user's own module may have no submodules
         return {}
     with TemporaryDirectory(prefix="seq2edge-") as folder:
-        copy = expose(bundle.folder / graph, wanted, Path(folder), weights=tensor_names.WEIGHTS)
+        copy = expose(bundle.folder / graph, values, Path(folder), weights=tensor_names.WEIGHTS)
         session = open_session(copy, threads=1)
-        needed = {entry.name for entry in session.get_inputs()}
-        return dict(zip(wanted, session.run(wanted, {k: v for k, v in feed.items() if k in needed}), strict=True))
+        inputs = {entry.name for entry in session.get_inputs()}
+        return dict(zip(values, session.run(values, {k: v for k, v in feed.items() if k in inputs}), strict=True))
 
 
 @contextmanager
-def _watched(graphs: GraphModules) -> Iterator[Values]:
-    """Collect what every module of the original gives."""
+def _record_outputs(model: EncoderDecoder) -> Iterator[Values]:
+    """Collect the output of every module that runs in this context."""
     values: Values = {}
 
-    def keep(name: str) -> Any:
+    def record(name: str) -> Any:
         def hook(module: torch.nn.Module, inputs: Any, output: Any) -> None:
             values[name] = (output if isinstance(output, torch.Tensor) else output[0]).detach().cpu().numpy()
 
         return hook
 
-    both = (*graphs.encoder.named_modules(), *graphs.decoder.named_modules())
+    both = (*model.encoder.named_modules(), *model.decoder.named_modules())
     modules = {name.removeprefix(PREFIX): module for name, module in both if name}
-    hooks = [module.register_forward_hook(keep(name)) for name, module in modules.items()]
+    hooks = [module.register_forward_hook(record(name)) for name, module in modules.items()]
     try:
         yield values
     finally:
@@ -106,7 +107,7 @@ def _watched(graphs: GraphModules) -> Iterator[Values]:
             hook.remove()
 
 
-def _relative(ours: NDArray[np.float32], theirs: NDArray[np.float32]) -> float:
-    """Largest difference over the largest value; the shapes differ only in how rows and positions are folded."""
+def _relative_difference(ours: NDArray[np.float32], theirs: NDArray[np.float32]) -> float:
+    """Divide the largest difference by the largest value; the shapes differ only in how axes are merged."""
     difference = np.abs(ours.reshape(-1) - theirs.reshape(-1)).max()
     return float(difference / max(np.abs(theirs).max(), 1e-6))

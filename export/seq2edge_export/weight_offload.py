@@ -1,7 +1,4 @@
-"""Let the weights of a model rest in a file, so that they take memory only while they are used.
-
-Make the C library give freed memory back to the system.
-"""
+"""Offload the weights of a model to a memory-mapped file, and return freed memory to the system."""
 
 import ctypes
 import mmap
@@ -16,34 +13,16 @@ from torch import Tensor
 
 from seq2edge_export.tracing.graph_modules import GraphModules
 
-MMAP_THRESHOLD = -3  # glibc's number of that setting
-LARGE = 2**20  # bytes
-
-
-def give_back_large_blocks() -> None:
-    """From now on, give every large block to the system when it is freed.
-
-    glibc raises the limit as it meets larger blocks, and then keeps them: caches that grow step by step leave holes
-    that are never used again. Call it before anything is loaded; blocks that were taken before stay as they are.
-    """
-    with suppress(AttributeError, OSError, TypeError):
-        ctypes.CDLL(None).mallopt(MMAP_THRESHOLD, LARGE)
-
-
-def give_back_memory() -> None:
-    """Give back what has been freed so far."""
-    with suppress(AttributeError, OSError, TypeError):
-        ctypes.CDLL(None).malloc_trim(0)
-
-
-ALIGNMENT = 64  # bytes; what vector instructions like
+ALIGNMENT = 64  # bytes, for vector instructions
+MMAP_THRESHOLD = -3  # glibc's number of that mallopt parameter
+LARGE_BLOCK = 2**20  # bytes
 
 
 @contextmanager
-def offloaded(graphs: GraphModules) -> Iterator[Callable[[], None]]:
-    """Move the weights to a temporary file that is mapped into memory; give what to call when they may leave it.
+def offload_weights(graphs: GraphModules) -> Iterator[Callable[[], None]]:
+    """Move the weights to a temporary file that is mapped into memory; yield a function that releases that memory.
 
-    The system reads them again when they are used, here and after. Only for a model that nobody else has a hold of.
+    The system reads the weights again when they are used, also afterwards. No one else may use the model.
     """
     tensors = _weights(graphs)
     with TemporaryDirectory(prefix="seq2edge-", ignore_cleanup_errors=True) as folder:  # Windows keeps mapped files
@@ -55,25 +34,40 @@ def offloaded(graphs: GraphModules) -> Iterator[Callable[[], None]]:
             content = torch.frombuffer(mapped, dtype=tensor.dtype, count=tensor.numel(), offset=offset)
             tensor.data = content.view(tensor.shape)
 
-        def rest() -> None:
+        def release() -> None:
             if hasattr(mmap, "MADV_DONTNEED"):
                 mapped.madvise(mmap.MADV_DONTNEED)
-            give_back_memory()
+            _trim_heap()
 
-        rest()
-        yield rest
+        release()
+        yield release
+
+
+def release_large_blocks() -> None:
+    """Make the C library return every large block to the system as soon as it is freed.
+
+    glibc raises its limit when larger blocks are freed, and then keeps them: caches that grow step by step leave holes
+    that are never used again. Call this before a model is loaded; it does not affect existing blocks.
+    """
+    with suppress(AttributeError, OSError, TypeError):
+        ctypes.CDLL(None).mallopt(MMAP_THRESHOLD, LARGE_BLOCK)
+
+
+def _trim_heap() -> None:
+    """Return memory that has been freed so far to the system."""
+    with suppress(AttributeError, OSError, TypeError):
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 def _weights(graphs: GraphModules) -> list[Tensor]:
-    """Every tensor of the model, and of the one that was traced, once."""
-    both = (graphs, graphs.traced) if graphs.traced else (graphs,)
-    modules = [module for one in both for module in (one.encoder, one.decoder)]
+    """Return every tensor of the reference and of the traced model once."""
+    modules = [module for model in (graphs.reference, graphs.traced) for module in (model.encoder, model.decoder)]
     tensors = [tensor for module in modules for tensor in (*module.parameters(), *module.buffers())]
     return list({id(tensor): tensor for tensor in tensors if tensor.numel()}.values())
 
 
 def _write(file: BinaryIO, tensor: Tensor) -> int:
-    """Where in the file the tensor is."""
+    """Return the offset of the tensor in the file."""
     offset = -(-file.tell() // ALIGNMENT) * ALIGNMENT
     file.seek(offset)
     file.write(tensor.detach().reshape(-1).view(torch.uint8).numpy().data)

@@ -1,4 +1,4 @@
-"""A recurrent decoder (SSRU) as a bundle: one graph for first step, prefix and later steps, and what is made of it."""
+"""A recurrent decoder (SSRU) as a bundle: one graph for the first step, a prefix and later steps."""
 
 import shutil
 from dataclasses import dataclass, replace
@@ -33,40 +33,40 @@ TEXTS = [*SENTENCES[::90], "x"]
 
 @dataclass(frozen=True)
 class Recurrent:
-    original: SourceModel
+    source_model: SourceModel
     bundle: Path
     reference: Reference
 
     @property
     def sources(self) -> list[list[int]]:
-        return self.original.tokenizer().encode(TEXTS)
+        return self.source_model.tokenizer().encode(TEXTS)
 
     @property
     def short(self) -> list[str]:
-        """Texts whose output soon ends: untrained models mostly go on for ever."""
+        """Return the texts whose output ends soon; most outputs of an untrained model do not end."""
         outputs = [self.reference.greedy(source, 24) for source in self.sources]
         return [text for text, tokens in zip(TEXTS, outputs, strict=True) if tokens[-1] == EOS]
 
 
 @pytest.fixture(scope="module")
 def made(student) -> Recurrent:
-    """A student as Bergamot ships it, its bundle, and its definition in numpy."""
+    """Return a model in the format of Bergamot, its bundle, and a reference implementation in numpy."""
     model = made_model()
     kept = {name: left_of(name, tensor, "bergamot8") for name, tensor in model.tensors.items()}
     reference = Reference(Marian(model.config, kept))
-    return Recurrent(load_checkpoint(student.checkpoint).original(), student.bundles["ort"], reference)
+    return Recurrent(load_checkpoint(student.checkpoint).source_model(), student.bundles["ort"], reference)
 
 
 @pytest.mark.parametrize(("prefix", "beams"), [(1, 1), (1, 3), (5, 3)])
-def test_every_step_gives_the_originals_logits(made: Recurrent, prefix: int, beams: int) -> None:
-    """Random tokens behind random rows: a prefix, then one or several more of them, while sentences leave."""
+def test_the_logits_of_every_step_match(made: Recurrent, prefix: int, beams: int) -> None:
+    """Continue random rows with random tokens: a prefix, then one or two tokens at a time, while sentences end."""
     random = np.random.default_rng(0)
     ours = OnnxEngine(load_bundle(made.bundle), threads=1).start(made.sources)
-    theirs = TorchEngine(made.original.graphs, pad=0).start(made.sources)
+    theirs = TorchEngine(made.source_model.graphs, pad=0).start(made.sources)
     kept, before = len(TEXTS), 1
     rows, tokens = np.arange(kept)[:, None], random.integers(2, VOCABULARY, (kept, 1, prefix))
     for step in range(6):
-        np.testing.assert_allclose(ours(tokens, rows), theirs(tokens, rows), atol=LOGITS)
+        np.testing.assert_allclose(ours.step(tokens, rows).logits, theirs.step(tokens, rows).logits, atol=LOGITS)
         kept -= 2 * (step == 3)
         rows = np.arange(kept)[:, None] * before + random.integers(0, before, (kept, beams))
         tokens = random.integers(2, VOCABULARY, (kept, beams, 1 + step % 2))
@@ -77,7 +77,7 @@ def test_the_state_does_not_grow(made: Recurrent) -> None:
     step = OnnxEngine(load_bundle(made.bundle), threads=1).start(made.sources)
     rows, count = np.arange(len(TEXTS))[:, None], len(TEXTS)
     for _ in range(3):
-        step(np.full((count, 1, 2), 7), rows)
+        step.step(np.full((count, 1, 2), 7), rows)
         assert {name: state.shape for name, state in step.past.items()} == {
             "past_cell.0": (count, WIDTH),
             "past_cell.1": (count, WIDTH),
@@ -86,7 +86,7 @@ def test_the_state_does_not_grow(made: Recurrent) -> None:
     assert step.past["past_count"].tolist() == [6] * count
 
 
-def test_nothing_is_baked_into_the_shapes(made: Recurrent) -> None:
+def test_all_axes_that_change_are_dynamic(made: Recurrent) -> None:
     model = onnx.load(made.bundle / tensor_names.DECODER, load_external_data=False)
     shapes = {
         value.name: [dim.dim_param or dim.dim_value for dim in value.type.tensor_type.shape.dim]
@@ -100,45 +100,45 @@ def test_nothing_is_baked_into_the_shapes(made: Recurrent) -> None:
     )
 
 
-def test_it_says_what_the_original_says(made: Recurrent) -> None:
-    verdict = verify(load_bundle(made.bundle), made.original, texts=made.short)
+def test_it_matches_the_source_model(made: Recurrent) -> None:
+    verdict = verify(load_bundle(made.bundle), made.source_model, texts=made.short)
     assert verdict.passed, str(verdict)
     assert verdict.parity.greedy_equal == verdict.parity.beam_equal == 1.0
 
 
-def test_it_says_token_for_token_what_marians_definition_says(made: Recurrent) -> None:
+def test_it_matches_the_reference_implementation_token_for_token(made: Recurrent) -> None:
     results = Translator(made.bundle, threads=1).translate(TEXTS, num_beams=1, max_new_tokens=24)
-    wanted = [made.reference.greedy(source, 24) for source in made.sources]
-    assert [list(result.tokens) for result in results] == wanted
-    assert len({tuple(tokens) for tokens in wanted}) > 2
+    expected = [made.reference.greedy(source, 24) for source in made.sources]
+    assert [list(result.tokens) for result in results] == expected
+    assert len({tuple(tokens) for tokens in expected}) > 2
 
 
-def test_one_pass_scores_what_step_by_step_scores(made: Recurrent) -> None:
+def test_the_scorer_matches_step_by_step_scores(made: Recurrent) -> None:
     bundle = load_bundle(made.bundle)
     engine = OnnxEngine(bundle, threads=1)
     scorer = open_scorer(bundle, engine)
     assert scorer is not None
-    targets = [found[0].tokens for found in decode(engine, made.sources, made.original.generation)]
+    targets = [found[0].tokens for found in decode(engine, made.sources, made.source_model.generation)]
     assert len(set(map(tuple, targets))) > 1
-    start = made.original.generation.decoder_start_token_id
+    start = made.source_model.generation.decoder_start_token_id
     steps = forced_log_probabilities(engine, made.sources, targets, start=start)
     for whole, one in zip(scorer.score(made.sources, targets, start=start), steps, strict=True):
         np.testing.assert_allclose(whole.log_probabilities, one, atol=LOGITS)
         np.testing.assert_allclose(whole.attention.sum(axis=3), 1, atol=1e-5)
 
 
-def test_a_broken_gate_is_caught_and_located(made: Recurrent, tmp_path: Path) -> None:
+def test_a_changed_gate_is_detected_and_located(made: Recurrent, tmp_path: Path) -> None:
     folder = Path(shutil.copytree(made.bundle, tmp_path / "broken"))
     model = onnx.load(folder / tensor_names.DECODER, load_external_data=False)
-    place = next(tensor for tensor in model.graph.initializer if tensor.name == "decoder.1.cell.gate.weight")
-    offset = int(next(entry.value for entry in place.external_data if entry.key == "offset"))
+    gate = next(tensor for tensor in model.graph.initializer if tensor.name == "decoder.1.cell.gate.weight")
+    offset = int(next(entry.value for entry in gate.external_data if entry.key == "offset"))
     content = np.fromfile(folder / tensor_names.WEIGHTS, np.uint8)
     content[offset : offset + 400].view(np.float32)[:] += 2
     content.tofile(folder / tensor_names.WEIGHTS)
     write_manifest(folder, replace(load_bundle(made.bundle).manifest, files=describe_files(folder)))
-    verdict = verify(load_bundle(folder), made.original, texts=made.short)
-    assert verdict.parting is not None
-    assert verdict.parting.layer == "decoder.1.cell.gate"
+    verdict = verify(load_bundle(folder), made.source_model, texts=made.short)
+    assert verdict.divergence is not None
+    assert verdict.divergence.layer == "decoder.1.cell.gate"
 
 
 @pytest.mark.parametrize("precision", ["int8", "int4"])
@@ -148,21 +148,19 @@ def test_the_cells_are_kept_in_fewer_bits_and_the_positions_are_computed(
     small = quantize_bundle(made.bundle, tmp_path / "small", QuantizationConfig(precision=precision), compare=False)  # type: ignore[arg-type]
     model = onnx.load(small.folder / tensor_names.DECODER, load_external_data=False)
     kept = {tensor.name: tensor.data_type for tensor in model.graph.initializer}
-    bytes_alone = {onnx.TensorProto.INT8, onnx.TensorProto.UINT8}
-    assert {
-        kept[f"decoder.{layer}.cell.{part}.weight"] for layer in (0, 1) for part in ("input", "gate")
-    } <= bytes_alone
+    byte_types = {onnx.TensorProto.INT8, onnx.TensorProto.UINT8}
+    assert {kept[f"decoder.{layer}.cell.{part}.weight"] for layer in (0, 1) for part in ("input", "gate")} <= byte_types
     assert "Sin" in {node.op_type for node in model.graph.node}
-    # 0.9995 and 0.964 with these weights, which nobody trained
+    # 0.9995 and 0.964 with these weights, which are untrained
     ours, theirs = (
         OnnxEngine(load_bundle(path), threads=1).start(made.sources) for path in (small.folder, made.bundle)
     )
     tokens, rows = np.full((len(TEXTS), 1, 1), 0), np.arange(len(TEXTS))[:, None]
-    found, wanted = ours(tokens, rows), theirs(tokens, rows)
-    assert np.corrcoef(found.ravel(), wanted.ravel())[0, 1] > (0.999 if precision == "int8" else 0.95)
+    found, expected = ours.step(tokens, rows).logits, theirs.step(tokens, rows).logits
+    assert np.corrcoef(found.ravel(), expected.ravel())[0, 1] > (0.999 if precision == "int8" else 0.95)
 
 
-def test_a_report_says_what_it_is(made: Recurrent) -> None:
+def test_a_report_names_the_recurrent_decoder(made: Recurrent) -> None:
     rows = dict(describe_bundle(load_bundle(made.bundle), source_length=10, target_length=20))
     assert rows["layers"] == "2 encoder, 2 decoder (SSRU)"
     assert rows["cache of a sentence"].startswith(f"{(2 * (2 * 10 * WIDTH + WIDTH) * 4 + 8) / 1e6:.3f} MB")

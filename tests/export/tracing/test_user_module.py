@@ -1,4 +1,4 @@
-"""Modules of any kind become bundles that say what they say: a recurrent one, and the tutorial's without a cache."""
+"""Export of user modules: a recurrent one, and the model of the PyTorch tutorial without a cache."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -75,7 +75,7 @@ class WithoutCache(nn.Module):
 
 
 class TwoStates(Recurrent):
-    """Says that it has two states and gives three."""
+    """Declare two states and return three."""
 
     def decode(
         self, target: Tensor, source_mask: Tensor, cross: list[Tensor], past: list[Tensor]
@@ -85,7 +85,7 @@ class TwoStates(Recurrent):
 
 
 @pytest.mark.parametrize("kind", [Recurrent, WithoutCache])
-def test_a_module_becomes_a_bundle_that_says_the_same(kind: type[nn.Module], tmp_path: Path) -> None:
+def test_a_module_becomes_a_bundle_with_the_same_output(kind: type[nn.Module], tmp_path: Path) -> None:
     torch.manual_seed(3)
     folder = write_checkpoint(tmp_path / "checkpoint")
     like = load_checkpoint(folder)
@@ -106,7 +106,7 @@ def test_a_module_becomes_a_bundle_that_says_the_same(kind: type[nn.Module], tmp
     assert made.manifest.family == "module"
     translator = Translator(made.folder, threads=1)
     (result,) = translator.translate(["nobody sells bread."], num_beams=1)
-    assert open_scorer(made, translator.engine) is None  # such a module shows no attention
+    assert open_scorer(made, translator.engine) is None  # such a module outputs no attention weights
     sources = translator.tokenizer.encode(["nobody sells bread."])
     (scores,) = forced_log_probabilities(
         translator.engine, sources, [result.tokens], start=like.generation.decoder_start_token_id
@@ -116,12 +116,12 @@ def test_a_module_becomes_a_bundle_that_says_the_same(kind: type[nn.Module], tmp
     assert tensor_names.SCORER not in made.manifest.files
 
 
-def test_what_changes_from_call_to_call_is_found_by_calling() -> None:
+def test_dynamic_axes_are_found_by_calling_the_module() -> None:
     graphs = module_graphs(Recurrent())
     assert [state.axes for state in graphs.cross] == [("batch", "source_length", WIDTH)]
     assert [state.axes for state in graphs.past] == [("past_rows", WIDTH), ("past_rows", "past_length", WIDTH)]
 
 
-def test_a_module_whose_states_do_not_fit_is_refused() -> None:
-    with pytest.raises(CheckpointError, match="empty_past gives 2 states, but decode gives 3"):
+def test_a_module_with_mismatching_states_is_refused() -> None:
+    with pytest.raises(CheckpointError, match="empty_past returns 2 states, but decode returns 3"):
         module_graphs(TwoStates())

@@ -1,4 +1,4 @@
-"""The code on the page about modules runs as it stands, on the tutorial's model."""
+"""The code in docs/module.md runs with the model of the PyTorch tutorial."""
 
 import re
 from pathlib import Path
@@ -14,7 +14,7 @@ PAGE = (Path(__file__).parents[3] / "docs" / "module.md").read_text(encoding="ut
 
 
 @pytest.mark.filterwarnings("ignore:enable_nested_tensor")
-def test_the_worked_example_makes_a_bundle_that_says_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_example_makes_a_bundle_with_the_same_output(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     torch.manual_seed(4)
     model = Seq2SeqTransformer(maxlen=512).eval()
     monkeypatch.chdir(tmp_path)
