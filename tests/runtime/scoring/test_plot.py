@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from seq2edge.errors import DataError, MissingExtraError, UsageError
-from seq2edge.scoring.plot import DOTS_PER_INCH, FIRST, LARGEST_CELL, choose_fonts, draw_attention, font_advice
+from seq2edge.scoring.plot import DOTS_PER_INCH, FIRST_FONT, LARGEST_CELL, choose_fonts, draw_attention, font_advice
 
 pytest.importorskip("matplotlib")
 
@@ -32,19 +32,19 @@ def even(rows: int, columns: int) -> np.ndarray:
 
 
 def texts(path: Path) -> list[str]:
-    """What an .svg file says."""
+    """Return the texts in an .svg file."""
     return ["".join(node.itertext()) for node in ElementTree.parse(path).iter("{http://www.w3.org/2000/svg}text")]
 
 
 @pytest.fixture
 def few_fonts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A machine without fonts of its own."""
+    """Only the fonts that come with matplotlib."""
     ours = [entry for entry in fontManager.ttflist if entry.fname.startswith(mpl.get_data_path())]
     monkeypatch.setattr(fontManager, "ttflist", ours)
 
 
 @pytest.mark.parametrize("suffix", [".png", ".svg", ".pdf", ".PNG"])
-def test_the_suffix_says_the_format(tmp_path: Path, suffix: str) -> None:
+def test_the_suffix_determines_the_format(tmp_path: Path, suffix: str) -> None:
     path = tmp_path / f"a{suffix}"
     assert draw_attention(even(2, 3), labels(3), labels(2), path, title="Two of three") == []
     assert path.read_bytes().startswith(BEGINNINGS[suffix.lower()])
@@ -70,11 +70,11 @@ def test_another_suffix_is_refused_with_those_allowed(tmp_path: Path, name: str)
     [
         (even(3, 2), r"the shape \(3, 2\), but there are 2 target and 3 source labels"),
         (np.zeros(3), r"the shape \(3,\)"),
-        (np.full((2, 3), np.nan), "not a number"),
-        (np.full((2, 3), -1.0), "below 0"),
+        (np.full((2, 3), np.nan), "not finite"),
+        (np.full((2, 3), -1.0), "negative"),
     ],
 )
-def test_weights_that_cannot_be_are_refused(tmp_path: Path, weights: np.ndarray, why: str) -> None:
+def test_invalid_weights_are_refused(tmp_path: Path, weights: np.ndarray, why: str) -> None:
     with pytest.raises(UsageError, match=why):
         draw_attention(weights, labels(3), labels(2), tmp_path / "a.png")
     assert not list(tmp_path.iterdir())
@@ -137,14 +137,14 @@ def test_svg_begins_on_the_right_where_the_script_does(tmp_path: Path) -> None:
     assert texts(tmp_path / "a.svg")[:4] == ["\u200f▁שלום", "\u200f▁مرحبا", "▁Hallo", "12"]
 
 
-def test_signs_of_formulas_are_letters_like_others(tmp_path: Path) -> None:
+def test_formulas_are_drawn_as_plain_text(tmp_path: Path) -> None:
     odd = ["$5", "a_b$x^2$", r"\alpha", "<b>&amp;", "%"]
     draw_attention(even(5, 5), odd, odd, tmp_path / "a.svg", title="$x$ costs $5")
     assert texts(tmp_path / "a.svg")[:5] == odd
     assert "$x$ costs $5" in texts(tmp_path / "a.svg")
 
 
-def test_what_nobody_sees_is_shown_by_its_code(tmp_path: Path) -> None:
+def test_invisible_characters_are_drawn_as_code_points(tmp_path: Path) -> None:
     odd = ["\n", " a", "  ", "\u200b", "\ud800", "\x00", "", "\u200d", "می\u200cخواهم"]
     draw_attention(even(1, 9), odd, ["x"], tmp_path / "a.svg")
     shown = [text.lstrip("\u200f") for text in texts(tmp_path / "a.svg")]
@@ -161,21 +161,21 @@ def test_characters_without_a_font_are_named(tmp_path: Path, suffix: str) -> Non
 
 
 @pytest.mark.usefixtures("few_fonts")
-def test_scripts_of_the_font_that_is_always_there_need_no_other() -> None:
-    assert choose_fonts("▁Straße ␣ где χαίρε مرحبا שלום ߒߞߏ გამარჯობა բարեւ") == ([FIRST], [])
+def test_scripts_of_the_first_font_need_no_other() -> None:
+    assert choose_fonts("▁Straße ␣ где χαίρε مرحبا שלום ߒߞߏ გამარჯობა բարեւ") == ([FIRST_FONT], [])
 
 
 @pytest.mark.usefixtures("few_fonts")
-def test_another_font_helps_out_where_the_first_has_no_glyph(tmp_path: Path) -> None:
+def test_another_font_is_used_where_the_first_has_no_glyph(tmp_path: Path) -> None:
     letter = "ᶁ"  # of phonetics
     families, missing = choose_fonts(f"a{letter}{UNASSIGNED}")
-    assert families == [FIRST, "STIXGeneral"]
+    assert families == [FIRST_FONT, "STIXGeneral"]
     assert missing == [UNASSIGNED]
     for suffix in BEGINNINGS:  # a warning about a missing glyph would be an error here
         assert draw_attention(even(1, 1), [letter], ["a"], tmp_path / f"a{suffix}") == []
 
 
-def test_the_font_that_has_a_box_for_everything_is_not_a_font() -> None:
+def test_a_font_of_boxes_for_missing_glyphs_is_not_used() -> None:
     assert choose_fonts(UNASSIGNED)[1] == [UNASSIGNED]
 
 
@@ -201,9 +201,9 @@ def test_any_text_can_be_drawn(tmp_path_factory: pytest.TempPathFactory, names: 
     assert texts(folder / "any.svg")
 
 
-@pytest.mark.parametrize("place", ["folder.png", "no/such/folder/a.png", "x" * 250 + ".png"])
-def test_a_picture_that_cannot_be_written_is_named_by_its_own_name(tmp_path: Path, place: str) -> None:
+@pytest.mark.parametrize("name", ["folder.png", "no/such/folder/a.png", "x" * 250 + ".png"])
+def test_a_picture_that_cannot_be_written_is_named_by_its_own_name(tmp_path: Path, name: str) -> None:
     (tmp_path / "folder.png").mkdir()
     with pytest.raises(DataError) as refusal:
-        draw_attention(np.ones((1, 1)), ["a"], ["b"], tmp_path / place)
-    assert str(refusal.value).startswith(f"{tmp_path / place} ")
+        draw_attention(np.ones((1, 1)), ["a"], ["b"], tmp_path / name)
+    assert str(refusal.value).startswith(f"{tmp_path / name} ")
