@@ -1,42 +1,36 @@
-"""What the command line shows while it works: something on a terminal, nothing in a pipe.
-
-How far a long run is, in one line that is written over again and again.
-"""
+"""Show progress on a terminal; write nothing to a pipe."""
 
 import os
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from io import StringIO
 
 import click
 
 BAR = 24  # characters
-
-
-def show(text: str, *, ends_line: bool = True) -> None:
-    """Write to standard error if somebody sees it."""
-    if sys.stderr is not None and sys.stderr.isatty():
-        click.echo(text, nl=ends_line, err=True)
+INTERVAL = 0.2  # seconds between two updates of a status line
+DEFAULT_COLUMNS = 80  # of a terminal whose width is unknown
 
 
 @contextmanager
 def stages() -> Iterator[Callable[[str], None]]:
-    """Give a function to name each stage of a job; a terminal shows it with the time it took."""
+    """Yield a function that names the next stage of a job; each stage is shown with the time it took."""
     current, started = "", time.perf_counter()
 
     def close(mark: str) -> None:
         if current:
-            show(f"\r{mark} {current} ({time.perf_counter() - started:.1f} s)")
+            _show(f"\r{mark} {current} ({time.perf_counter() - started:.1f} s)\n")
 
-    def say(stage: str) -> None:
+    def begin(stage: str) -> None:
         nonlocal current, started
         close("✓")
         current, started = stage, time.perf_counter()
-        show(f"… {stage}", ends_line=False)
+        _show(f"… {stage}")
 
     try:
-        yield say
+        yield begin
     except BaseException:
         close("✗")
         raise
@@ -45,80 +39,76 @@ def stages() -> Iterator[Callable[[str], None]]:
 
 @contextmanager
 def steps() -> Iterator[Callable[[int], Callable[[str], None]]]:
-    """Give a function that is told the number of steps and gives one to call after each; a terminal shows a bar.
+    """Yield a function that takes a number of steps, shows a bar, and returns a function to call after each step."""
+    with ExitStack() as bars:
 
-    The bar is written over again and again, and is gone when all is over.
-    """
-    width = 0
+        def begin(total: int) -> Callable[[str], None]:
+            bars.close()
+            template, file = "[%(bar)s]  %(info)s  %(label)s", sys.stderr if is_terminal() else StringIO()
+            bar = bars.enter_context(
+                click.progressbar(length=total, bar_template=template, show_pos=True, width=BAR, file=file)
+            )
 
-    def put(text: str) -> None:
-        nonlocal width
-        show("\r" + text.ljust(width), ends_line=False)
-        width = len(text)
+            def step(name: str) -> None:
+                bar.label = name
+                bar.update(1)
 
-    def begin(total: int) -> Callable[[str], None]:
-        done = 0
+            return step
 
-        def step(what: str) -> None:
-            nonlocal done
-            done += 1
-            filled = BAR * done // max(total, 1)
-            put(f"[{'#' * filled}{'.' * (BAR - filled)}] {done}/{total} {what}")
-
-        return step
-
-    try:
         yield begin
-    finally:
-        if width:
-            put("")
-            show("\r", ends_line=False)
-
-
-PAUSE = 0.2  # seconds between two lines
-WIDTH = 80  # columns of a terminal that does not say
 
 
 @contextmanager
 def status(total: int | None) -> Iterator[Callable[[int, int], None]]:
-    """Give a function to say how many lines are done, and how many tokens this run has made, both in all.
+    """Yield a function that shows how many lines are done, and how many tokens this run has generated.
 
-    Its first call, before any token was made, says how many lines an earlier run has done. Only a terminal shows it,
-    and not when all is over. Nothing else should be written to that terminal meanwhile.
+    Its first call, with no tokens, tells how many lines an earlier run has done. The line is cleared at the end. This
+    is not a ``click.progressbar``, which would count the earlier lines as speed, not stay within a narrow terminal,
+    and leave its last line behind.
     """
-    started, done = time.monotonic(), 0
-    shown, width = float("-inf"), 0
+    started, resumed_at = time.monotonic(), 0
+    shown_at, width = float("-inf"), 0
 
     def put(text: str) -> None:
         nonlocal width
-        show("\r" + text.ljust(width), ends_line=False)
+        _show("\r" + text.ljust(width))
         width = len(text)
 
     def update(lines: int, tokens: int) -> None:
-        nonlocal shown, done
+        nonlocal shown_at, resumed_at
         if tokens == 0:
-            done = lines
+            resumed_at = lines
         now = time.monotonic()
-        if now - shown >= PAUSE:
-            shown = now
-            put(describe(lines, tokens, now - started, total=total, done=done)[: _columns() - 1])
+        if now - shown_at >= INTERVAL:
+            shown_at = now
+            put(describe(lines, tokens, now - started, total=total, done=resumed_at)[: _columns() - 1])
 
     try:
         yield update
     finally:
         if width:
             put("")
-            show("\r", ends_line=False)
+            _show("\r")
 
 
 def describe(lines: int, tokens: int, seconds: float, *, total: int | None = None, done: int = 0) -> str:
-    """What a terminal shows of so many lines and tokens after so many seconds."""
+    """Return the status line after so many seconds; ``done`` lines are from an earlier run."""
     parts = [f"{lines:,} lines" if total is None else f"{lines:,} / {total:,} lines"]
     if seconds > 0:
         parts.append(f"{tokens / seconds:,.0f} tokens/s")
     if total is not None and lines > done:
         parts.append(f"{_clock(seconds / (lines - done) * max(0, total - lines))} left")
     return " · ".join(parts)
+
+
+def is_terminal() -> bool:
+    """Return whether standard error is shown on a terminal."""
+    return sys.stderr is not None and sys.stderr.isatty()
+
+
+def _show(text: str) -> None:
+    if is_terminal():
+        click.echo(text, nl=False, err=True)
 
 
 def _clock(seconds: float) -> str:
@@ -129,6 +119,6 @@ def _clock(seconds: float) -> str:
 
 def _columns() -> int:
     try:
-        return os.get_terminal_size(sys.stderr.fileno()).columns or WIDTH
+        return os.get_terminal_size(sys.stderr.fileno()).columns or DEFAULT_COLUMNS
     except OSError:
-        return WIDTH
+        return DEFAULT_COLUMNS

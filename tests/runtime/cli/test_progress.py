@@ -1,4 +1,4 @@
-"""A terminal shows how far a run is, in one line; anything else shows nothing."""
+"""A terminal shows the progress of a run in one line; a pipe shows nothing."""
 
 import fcntl
 import os
@@ -13,18 +13,18 @@ from contextlib import contextmanager
 
 import pytest
 
-from seq2edge.cli.progress import describe, stages, status
+from seq2edge.cli.progress import describe, stages, status, steps
 
 
 @contextmanager
 def terminal() -> Iterator[Callable[[], str]]:
-    """A pseudo-terminal of 60 columns as standard error; gives what it was sent since the last call."""
+    """Make a pseudo-terminal of 60 columns standard error; yield a function that returns what it received since."""
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 60, 0, 0))
     with os.fdopen(ours, "rb", buffering=0) as screen, os.fdopen(theirs, "w", encoding="utf-8") as stream:
 
         def seen() -> str:
-            stream.write("\0")  # what comes before it has arrived when it has
+            stream.write("\0")  # everything before it has then arrived
             stream.flush()
             return b"".join(iter(lambda: screen.read(1), b"\0")).decode()
 
@@ -34,14 +34,14 @@ def terminal() -> Iterator[Callable[[], str]]:
 
 
 def on_screen(sent: str) -> str:
-    """What a reader sees of one line in the end."""
+    """Return what a reader finally sees of one line."""
     line = ""
     for text in sent.split("\r"):
         line = text + line[len(text) :]
     return line
 
 
-def test_a_terminal_shows_how_far_it_is_and_is_clean_in_the_end() -> None:
+def test_a_terminal_shows_a_status_line_and_is_clean_at_the_end() -> None:
     with terminal() as seen:
         with status(10_000) as update:
             assert seen() == ""
@@ -56,14 +56,14 @@ def test_a_terminal_shows_how_far_it_is_and_is_clean_in_the_end() -> None:
 
 
 def test_a_shorter_line_covers_a_longer_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("seq2edge.cli.progress.PAUSE", 0)
+    monkeypatch.setattr("seq2edge.cli.progress.INTERVAL", 0)
     with terminal() as seen, status(None) as update:
         update(10**14, 0)
         update(1, 0)
         assert on_screen(seen()).rstrip() == "1 lines · 0 tokens/s"
 
 
-def test_it_is_shown_at_most_five_times_a_second() -> None:
+def test_the_status_is_updated_at_most_five_times_a_second() -> None:
     started = time.monotonic()
     with terminal() as seen, status(None) as update:
         for number in range(2000):
@@ -98,13 +98,24 @@ def test_a_run_without_an_update_shows_nothing() -> None:
 
 def test_a_stage_is_shown_with_its_time() -> None:
     with terminal() as seen:
-        with stages() as say:
-            say("loading")
+        with stages() as begin:
+            begin("loading")
             assert seen() == "… loading"
         assert re.fullmatch(r"\r✓ loading \(\d+\.\d s\)\r\n", seen())
 
 
+def test_steps_are_shown_as_a_bar() -> None:
+    with terminal() as seen:
+        with steps() as begin:
+            step = begin(4)
+            step("warm-up")
+            assert on_screen(seen()).endswith("[######------------------]  1/4  warm-up")
+        assert seen().endswith("\r\n")
+
+
 def test_without_a_terminal_nothing_is_shown(capfd: pytest.CaptureFixture[str]) -> None:
+    with steps() as begin:
+        begin(2)("warm-up")
     with status(10) as update:
         update(1, 1)
         time.sleep(0.01)
@@ -122,5 +133,5 @@ def test_without_a_terminal_nothing_is_shown(capfd: pytest.CaptureFixture[str]) 
         ((11, 0, 10.0), {"total": 10}, "11 / 10 lines · 0 tokens/s · 0:00 left"),
     ],
 )
-def test_the_line_says_lines_speed_and_time_left(values, options, text: str) -> None:
+def test_the_status_has_lines_speed_and_time_left(values, options, text: str) -> None:
     assert describe(*values, **options) == text
