@@ -1,8 +1,9 @@
-"""From the start of a process to its answer: `seq2edge translate "Hello"` with the embedded model, and what is in it.
+"""Measure the cold start: the time of a process that runs `seq2edge translate "Hello"` with the embedded model.
 
     python benchmarks/cold_start.py [--quick]        rows go to benchmarks/results/cold_start.jsonl
 
-Beside it, in turns: an empty Python, one that imports what the runtime needs, and CTranslate2 with the same weights.
+Compared, in turns, with an empty Python, the imports of the runtime's dependencies, and CTranslate2 with the same
+weights.
 """
 
 import subprocess
@@ -24,7 +25,7 @@ ROUNDS, QUICK_ROUNDS = 11, 2
 IMPORTS = "import numpy, onnxruntime, sentencepiece, tokenizers"
 CTRANSLATE2 = """
 import sys
-sys.modules["torch"] = None  # which CTranslate2 imports where it is there, and does not need
+sys.modules["torch"] = None  # which CTranslate2 imports if it is installed, but does not need
 import ctranslate2, sentencepiece
 folder, pieces, text = sys.argv[1:]
 tokenizer = sentencepiece.SentencePieceProcessor(model_file=pieces)
@@ -36,9 +37,9 @@ print(tokenizer.decode([int(number) for number in found.hypotheses[0]]))
 
 
 @click.command()
-@click.option("--quick", is_flag=True, help="Only show that it runs.")
+@click.option("--quick", is_flag=True, help="Only check that it runs.")
 def main(quick: bool) -> None:
-    """Start each of them in turns."""
+    """Start each process in turns."""
     with TemporaryDirectory() as temporary:
         folder = Path(temporary) / "model"
         write_model(load_checkpoint(models.EMBEDDED_CHECKPOINT).source_model(), folder, precision="int8")
@@ -66,7 +67,7 @@ def alternate(commands: dict[str, list[str]], rounds: int) -> dict[str, list[flo
         for name, arguments in commands.items():
             started = time.perf_counter()
             subprocess.run([sys.executable, *arguments], stdout=subprocess.DEVNULL, check=True)
-            if number:  # the first time, files are read from the disk
+            if number:  # not the first round, which reads files from disk
                 times[name].append(time.perf_counter() - started)
     return times
 

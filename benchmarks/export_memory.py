@@ -1,11 +1,11 @@
-"""Peak memory of ``seq2edge export``, beyond that of the libraries it loads, in sizes of the checkpoint file.
+"""Measure the peak memory of ``seq2edge export`` beyond its libraries, relative to the checkpoint file.
 
-    python benchmarks/export_memory.py [--megabytes 600] [--file model.safetensors]    prints a JSON line a measurement
+    python benchmarks/export_memory.py [--megabytes 600] [--file model.safetensors]    prints JSON lines
 
-The checkpoints are Hugging Face folders of a Marian with seeded weights, in float32 and float16, as safetensors and as
-.bin; each is exported without and with the comparison. What the libraries take is the peak of the same command on a
-model of a hundredth of the size. Every export is a process of its own: a peak never falls. "private" is the same
-without pages of files, which the system takes back when it needs them.
+The checkpoints are Hugging Face folders of a Marian model with seeded weights, in float32 and float16, as safetensors
+and as .bin; each is exported with and without verification. The memory of the libraries is the peak of the same command
+with a model of a hundredth of the size. Every export is a separate process, since a peak never falls. "private"
+excludes pages of files, which the system reclaims when it needs them.
 """
 
 import json
@@ -27,13 +27,13 @@ PIECES = Path(__file__).parents[1] / "models" / "en-de" / "tokenizer.model"
 LARGE_WIDTH, SMALL_WIDTH = 1024, 16
 VOCABULARY = 32_000
 FILES = ("model.safetensors", "pytorch_model.bin")
-LENGTH = 48  # of outputs: a model that was not trained never ends by itself, and a search keeps what it has said
-BYTES_A_LAYER = 118e6  # of an encoder and a decoder layer of that width, in float32
+LENGTH = 48  # of outputs: an untrained model never ends its output, and the search keeps all tokens
+BYTES_PER_LAYER = 118e6  # of an encoder and a decoder layer of LARGE_WIDTH, in float32
 
 
 @dataclass(frozen=True)
 class Export:
-    """What an export took."""
+    """Memory and time of an export."""
 
     peak: int  # bytes
     private: int
@@ -41,26 +41,26 @@ class Export:
 
 
 @click.command()
-@click.option("--megabytes", default=600, show_default=True, help="Size of the checkpoint in float32, about.")
+@click.option("--megabytes", default=600, show_default=True, help="Approximate size of the checkpoint in float32.")
 @click.option("--file", "files", type=click.Choice(FILES), multiple=True, default=FILES, show_default=True)
 def main(megabytes: int, files: tuple[str, ...]) -> None:
-    """Export every kind of checkpoint, without and with the comparison."""
+    """Export every type of checkpoint, with and without verification."""
     with TemporaryDirectory() as temporary:
         small, large = Path(temporary) / "small", Path(temporary) / "large"
-        layers = round((megabytes * 1e6 - 4 * VOCABULARY * LARGE_WIDTH) / BYTES_A_LAYER)
-        elsewhere(write_folder, small, SMALL_WIDTH, 1)
-        elsewhere(write_folder, large, LARGE_WIDTH, layers)
+        layers = round((megabytes * 1e6 - 4 * VOCABULARY * LARGE_WIDTH) / BYTES_PER_LAYER)
+        in_subprocess(write_folder, small, SMALL_WIDTH, 1)
+        in_subprocess(write_folder, large, LARGE_WIDTH, layers)
         libraries = {compare: export(small, compare) for compare in (False, True)}
         for dtype in ("float32", "float16"):
             for file in files:
-                elsewhere(store, large, dtype, file)
+                in_subprocess(store, large, dtype, file)
                 for compare in (False, True):
                     made = export(large, compare)
                     print(json.dumps(row(large / file, dtype, compare, made, libraries[compare])), flush=True)
 
 
-def elsewhere(function: Callable[..., None], *arguments: object) -> None:
-    """Call a function in a process of its own: a child's peak begins with what its parent holds."""
+def in_subprocess(function: Callable[..., None], *arguments: object) -> None:
+    """Call a function in a separate process: the peak of an export starts at the memory of this process."""
     child = multiprocessing.get_context("spawn").Process(target=function, args=arguments)
     child.start()
     child.join()
@@ -83,23 +83,23 @@ def row(file: Path, dtype: str, compare: bool, made: Export, libraries: Export) 
 
 
 def export(folder: Path, compare: bool) -> Export:
-    """Run the command and ask the system for its peak."""
+    """Run the command and return its peak memory."""
     with TemporaryDirectory() as temporary:
         arguments = ["export", str(folder), str(Path(temporary) / "bundle"), "--verify" if compare else "--no-verify"]
         began = time.perf_counter()
         child = subprocess.Popen([sys.executable, "-m", "seq2edge", *arguments], stdout=subprocess.DEVNULL)
-        found: list[int] = []
-        watcher = threading.Thread(target=watch_private, args=(child.pid, found))
+        samples: list[int] = []
+        watcher = threading.Thread(target=sample_private, args=(child.pid, samples))
         watcher.start()
         _, status, usage = os.wait4(child.pid, 0)
         watcher.join()
     if status:
         raise click.ClickException(f"the export of {folder} failed")
-    return Export(usage.ru_maxrss * 1024, max(found), time.perf_counter() - began)
+    return Export(usage.ru_maxrss * 1024, max(samples), time.perf_counter() - began)
 
 
-def watch_private(process: int, found: list[int]) -> None:
-    """Look at the private memory of a process until it has ended."""
+def sample_private(process: int, samples: list[int]) -> None:
+    """Sample the private memory of a process until it ends."""
     while True:
         try:
             status = Path(f"/proc/{process}/status").read_text()
@@ -107,12 +107,12 @@ def watch_private(process: int, found: list[int]) -> None:
             return
         if (match := re.search(r"RssAnon:\s+(\d+)", status)) is None:  # it has ended
             return
-        found.append(int(match[1]) * 1024)
+        samples.append(int(match[1]) * 1024)
         time.sleep(0.01)
 
 
 def write_folder(folder: Path, width: int, layers: int) -> None:
-    """A folder like those of OPUS-MT, with the vocabulary of the embedded model."""
+    """Write a folder like those of OPUS-MT, with the vocabulary of the embedded model."""
     import torch
     from transformers import MarianConfig, MarianMTModel
 
@@ -146,7 +146,7 @@ def write_folder(folder: Path, width: int, layers: int) -> None:
 
 
 def store(folder: Path, dtype: str, file: str) -> None:
-    """Store the weights of a folder in another way, and in no other."""
+    """Replace the weights file of a folder by one in another format."""
     import torch
     from safetensors.torch import save_file
 

@@ -1,10 +1,10 @@
-"""What each of onnxruntime's fused operators in the graphs of the dialect "ort" earns beside plain ones, one thread.
+"""Compare the fused operators of the dialect "ort" with standard ONNX operators, one thread.
 
     python benchmarks/fused_operators.py [--quick]        rows go to benchmarks/results/fused_operators.jsonl
 
-Every operator does what it does in a decoder step of the base model: width 512, 8 heads, 25 source tokens, 16 tokens in
-the cache. The plain graph computes the same numbers, which is checked. Times are of the CPU, the best of some rounds in
-turns.
+Every operator has the shapes of a decoder step of the base model: width 512, 8 heads, 25 source tokens, 16 tokens in
+the KV cache. The plain graph computes the same values, which is checked. Times are CPU times, the best of several
+rounds in turns.
 """
 
 import time
@@ -22,20 +22,20 @@ from onnx import numpy_helper, parser
 import results
 from seq2edge.engine.io_binding import BoundRun
 
-WIDTH, HEADS, DEPTH, SOURCE, PAST, ROOM = 512, 8, 64, 25, 16, 32
+WIDTH, HEADS, DEPTH, SOURCE, PAST, CAPACITY = 512, 8, 64, 25, 16, 32
 ROWS = (1, 16, 64)
 ROUNDS, CALLS = 40, 20
-CLOSE = 1e-4
+TOLERANCE = 1e-4
 HEADER = '<ir_version: 10, opset_import: ["" : 20, "com.microsoft" : 1]>'
 Arrays = dict[str, NDArray[Any]]
 
 
 @dataclass(frozen=True)
-class Question:
-    """Some graphs for the same numbers, in ONNX's text form, the fused one first, and what they read."""
+class Case:
+    """Equivalent graphs in ONNX's text format, with the fused one first, and their inputs."""
 
-    ways: dict[str, str]
-    given: Callable[[int, Generator], Arrays]  # for so many rows
+    variants: dict[str, str]
+    inputs: Callable[[int, Generator], Arrays]  # for a number of rows
     constants: Arrays = field(default_factory=dict)
 
 
@@ -44,7 +44,7 @@ def normal(random: Generator, *shape: int) -> NDArray[np.float32]:
 
 
 def self_attention(rows: int, random: Generator) -> Arrays:
-    keys, values = (normal(random, rows, HEADS, ROOM, DEPTH) for _ in range(2))
+    keys, values = (normal(random, rows, HEADS, CAPACITY, DEPTH) for _ in range(2))
     return {
         "packed": normal(random, rows, 1, 3 * WIDTH) / 8,
         "keys": keys,
@@ -77,18 +77,18 @@ def rounded_rows(rows: int, random: Generator) -> Arrays:
 
 
 def weighted(values: str) -> str:
-    """How a plain attention ends: its scores become the shares of the values."""
+    """Return the end of a plain attention: the softmax of the scores, and the weighted sum of the values."""
     return f"""shares = Softmax<axis = -1>(scores)
                 found = MatMul(shares, {values})
                 y = Reshape(found, flat)"""
 
 
 RANDOM = np.random.default_rng(0)
-CACHE = f"float[R,{HEADS},{ROOM},{DEPTH}]"
+CACHE = f"float[R,{HEADS},{CAPACITY},{DEPTH}]"
 STATES = f"float[R,{HEADS},S,{DEPTH}]"
 ROW = f"float[R,1,{WIDTH}]"
-QUESTIONS = {
-    "self-attention with its cache": Question(
+CASES = {
+    "self-attention with its cache": Case(
         {
             "GroupQueryAttention": f"""
             a (float[R,1,{3 * WIDTH}] packed, {CACHE} keys, {CACHE} values, int32[R] last, int32[1] total)
@@ -112,7 +112,7 @@ QUESTIONS = {
         },
         self_attention,
     ),
-    "cross-attention": Question(
+    "cross-attention": Case(
         {
             "MultiHeadAttention": f"""
             a ({ROW} q, {STATES} keys, {STATES} values, float[R,1,1,S] bias) => ({ROW} y) {{
@@ -129,7 +129,7 @@ QUESTIONS = {
         },
         cross_attention,
     ),
-    "residual and norm": Question(
+    "residual and norm": Case(
         {
             "LayerNormalization": f"""
             a ({ROW} x, {ROW} branch) => ({ROW} y, {ROW} sum) {{
@@ -163,7 +163,7 @@ QUESTIONS = {
             "epsilon": np.array(1e-5, np.float32),
         },
     ),
-    "8-bit product": Question(
+    "8-bit product": Case(
         {
             "MatMulIntegerToFloat": f"""
             a (uint8[R,1,{WIDTH}] x, float[R,1,1] largest) => (float[R,1,{4 * WIDTH}] y) {{
@@ -179,7 +179,7 @@ QUESTIONS = {
         },
         rounded_rows,
         {
-            "matrix": RANDOM.integers(-63, 64, (WIDTH, 4 * WIDTH), np.int8),  # 7 bits, as in our graphs
+            "matrix": RANDOM.integers(-63, 64, (WIDTH, 4 * WIDTH), np.int8),  # 7 bits, as in exported graphs
             "scale": (RANDOM.random(4 * WIDTH) / 1e5).astype(np.float32),
             "zero": np.array(128, np.uint8),
         },
@@ -188,31 +188,31 @@ QUESTIONS = {
 
 
 @click.command()
-@click.option("--quick", is_flag=True, help="Only show that it runs.")
+@click.option("--quick", is_flag=True, help="Only check that it runs.")
 def main(quick: bool) -> None:
-    """Write microseconds of every way, for some numbers of rows."""
+    """Write the microseconds of every variant, for several numbers of rows."""
     machine, made = results.machine(), []
-    for name, question in QUESTIONS.items():
+    for name, case in CASES.items():
         for rows in ROWS:
-            calls = {way: bound(text, question, rows) for way, text in question.ways.items()}
+            calls = {variant: bound(text, case, rows) for variant, text in case.variants.items()}
             check_equal(calls)
-            for way, seconds in in_turns(calls, 2 if quick else ROUNDS).items():
-                made.append({"work": name, "rows": rows, "way": way, "microseconds": round(1e6 * seconds, 2)})
+            for variant, seconds in in_turns(calls, 2 if quick else ROUNDS).items():
+                made.append({"work": name, "rows": rows, "way": variant, "microseconds": round(1e6 * seconds, 2)})
                 print(made[-1], flush=True)
     results.write("fused_operators", [{**row, "machine": machine} for row in made], quick=quick)
 
 
-def bound(text: str, question: Question, rows: int) -> BoundRun:
-    """Calls of a graph that write to memory which is there, a cache with room to itself."""
-    session = session_of(text, question.constants)
-    given = question.given(rows, np.random.default_rng(rows))
-    inputs = {one.name: given[one.name] for one in session.get_inputs()}
-    sizes = {"R": rows, "S": PAST + 1}  # only the cache that is copied has an output of a size that is not known
+def bound(text: str, case: Case, rows: int) -> BoundRun:
+    """Bind the outputs of a graph to allocated memory; a cache with free capacity is updated in place."""
+    session = session_of(text, case.constants)
+    arrays = case.inputs(rows, np.random.default_rng(rows))
+    inputs = {one.name: arrays[one.name] for one in session.get_inputs()}
+    sizes = {"R": rows, "S": PAST + 1}  # only the copied cache has an output of unknown size
     outputs: Arrays = {}
     for one in session.get_outputs():
-        in_place = inputs.get(one.name.removeprefix("new_"))
+        cache = inputs.get(one.name.removeprefix("new_"))
         new = np.zeros([sizes.get(size, size) for size in one.shape], np.float32)
-        outputs[one.name] = new if in_place is None else in_place
+        outputs[one.name] = new if cache is None else cache
     return BoundRun(session, inputs, outputs)
 
 
@@ -228,17 +228,17 @@ def session_of(text: str, constants: Arrays) -> onnxruntime.InferenceSession:
 
 
 def check_equal(calls: dict[str, BoundRun]) -> None:
-    """All ways give the same."""
-    found = []
+    """Check that all variants compute the same values."""
+    outputs = []
     for call in calls.values():
         call()
-        found.append(call.kept[1]["y"].copy())
-    for other in found[1:]:
-        np.testing.assert_allclose(other, found[0], rtol=CLOSE, atol=CLOSE)
+        outputs.append(call.kept[1]["y"].copy())
+    for other in outputs[1:]:
+        np.testing.assert_allclose(other, outputs[0], rtol=TOLERANCE, atol=TOLERANCE)
 
 
 def in_turns(calls: dict[str, BoundRun], rounds: int) -> dict[str, float]:
-    """CPU seconds of a call in the best of some rounds in turns."""
+    """Return the best CPU seconds of each call; the calls take turns."""
     best = dict.fromkeys(calls, float("inf"))
     for _ in range(rounds):
         for name, call in calls.items():

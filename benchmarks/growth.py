@@ -1,9 +1,9 @@
-"""How the time grows with length, batch size and vocabulary: the base model in int8 beside CTranslate2, one thread.
+"""Measure how the time grows with length, batch size and vocabulary: base model in int8 and CTranslate2, one thread.
 
     python benchmarks/growth.py [--quick]        rows go to benchmarks/results/growth.jsonl
 
-Greedy search with forced lengths; what does not grow is 25 source tokens, 30 target tokens, a batch of 16 and 32,000
-tokens.
+Greedy search with forced lengths. The defaults are 25 source tokens, 30 target tokens, a batch of 16 and a vocabulary
+of 32,000.
 """
 
 from collections.abc import Callable, Iterator
@@ -25,9 +25,9 @@ ROUNDS = 5
 
 
 @click.command()
-@click.option("--quick", is_flag=True, help="Only show that it runs.")
+@click.option("--quick", is_flag=True, help="Only check that it runs.")
 def main(quick: bool) -> None:
-    """Let one thing grow at a time."""
+    """Vary one size at a time."""
     rows = []
     with TemporaryDirectory() as temporary:
         for row in grow(Path(temporary), quick):
@@ -62,7 +62,7 @@ def measuring(quick: bool) -> Callable[..., Iterator[results.Row]]:
         new_tokens: int = TARGET,
         batch: int = BATCH,
     ) -> Iterator[results.Row]:
-        wanted = BenchOptions(
+        options = BenchOptions(
             bundles=model.chosen("int8"),
             batch_sizes=(batch,),
             rounds=2 if quick else ROUNDS,
@@ -71,7 +71,7 @@ def measuring(quick: bool) -> Callable[..., Iterator[results.Row]]:
             texts=models.RandomIds(batch, length, vocabulary),
             peers=Peers(names=("ctranslate2",), checkpoint=model.checkpoint),
         )
-        yield from ({**row, "size": size} for row in results.rows_of(run(wanted), work))
+        yield from ({**row, "size": size} for row in results.rows_of(run(options), work))
 
     return measure
 

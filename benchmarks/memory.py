@@ -1,9 +1,10 @@
-"""Peak memory: of loading a bundle beyond the bare runtime, and of translating beside CTranslate2, torch and optimum.
+"""Measure peak memory: of loading a bundle, and of translating compared with CTranslate2, torch and optimum.
 
     python benchmarks/memory.py [--quick]             rows go to benchmarks/results/memory.jsonl
-    python benchmarks/memory.py BUNDLE [BUNDLE ...]   only prints what loading these bundles takes
+    python benchmarks/memory.py BUNDLE [BUNDLE ...]   only prints the memory of loading these bundles
 
-Each measurement is a process of its own: a peak never falls. The bare runtime is a session on a graph of one node.
+Each measurement is a separate process, since a peak never falls. Loading is measured beyond the bare runtime, which is
+a session with a graph of one node.
 """
 
 import json
@@ -41,9 +42,9 @@ PYTHON = models.ROOT / ".venv-optimum/bin/python"
 @click.argument("bundles", nargs=-1, type=click.Path(path_type=Path))
 @click.option("--against", type=click.Choice(PEERS), multiple=True, default=PEERS, show_default=True)
 @click.option("--optimum-python", type=click.Path(path_type=Path), default=PYTHON)
-@click.option("--quick", is_flag=True, help="Only show that it runs.")
+@click.option("--quick", is_flag=True, help="Only check that it runs.")
 def main(bundles: tuple[Path, ...], against: tuple[str, ...], optimum_python: Path, quick: bool) -> None:
-    """Measure each system in a process of its own."""
+    """Measure each system in a separate process."""
     if bundles:
         for folder in bundles:
             print(json.dumps(loading(folder.name, folder)))
@@ -63,7 +64,7 @@ def main(bundles: tuple[Path, ...], against: tuple[str, ...], optimum_python: Pa
 
 
 def loading(work: str, folder: Path) -> results.Row:
-    """What loading a bundle takes, and how that is to its size."""
+    """Return the memory that loading a bundle takes, also relative to its size."""
     bundle, beyond = load_bundle(folder), loading_memory(folder)
     return {
         "work": work,
@@ -76,7 +77,7 @@ def loading(work: str, folder: Path) -> results.Row:
 
 
 def loading_memory(folder: Path) -> int:
-    """Bytes by which loading a bundle raises the peak of a process that has a session."""
+    """Return by how many bytes loading a bundle raises the peak of a process that has a session."""
     with TemporaryDirectory() as temporary:
         graph = Path(temporary) / "one.onnx"
         save_one_node(graph)
@@ -84,19 +85,19 @@ def loading_memory(folder: Path) -> int:
 
 
 def translating(work: str, model: models.Model, peers: Peers, vocabulary: int, quick: bool) -> list[results.Row]:
-    """The peak of each system that translates one batch, greedy and with beam 4."""
+    """Return the peak of each system while it translates one batch, greedy and with beam 4."""
     rows = []
     for batch_size in (1, 2) if quick else (1, 32):
-        wanted = BenchOptions(
+        options = BenchOptions(
             bundles=model.chosen(*PRECISIONS),
             batch_sizes=(batch_size,),
             num_beams=(1, 4),
-            rounds=1,  # the time is another question
+            rounds=1,  # the time does not matter
             new_tokens=TARGET,
             texts=models.RandomIds(batch_size, SOURCE, vocabulary),
             peers=peers,
         )
-        rows += [{**row, "what": "translating"} for row in results.rows_of(run(wanted), work)]
+        rows += [{**row, "what": "translating"} for row in results.rows_of(run(options), work)]
     return rows
 
 
@@ -106,10 +107,10 @@ def peak(*arguments: Path) -> int:
 
 
 def save_one_node(path: Path) -> None:
-    given = ir.Value(name="x", shape=ir.Shape([1]), type=ir.TensorType(ir.DataType.FLOAT))
-    node = ir.node("Identity", [given])
-    node.outputs[0].name, node.outputs[0].shape, node.outputs[0].type = "y", given.shape, given.type
-    ir.save(ir.Model(ir.Graph([given], node.outputs, nodes=[node], opset_imports={"": 20}), ir_version=10), path)
+    source = ir.Value(name="x", shape=ir.Shape([1]), type=ir.TensorType(ir.DataType.FLOAT))
+    node = ir.node("Identity", [source])
+    node.outputs[0].name, node.outputs[0].shape, node.outputs[0].type = "y", source.shape, source.type
+    ir.save(ir.Model(ir.Graph([source], node.outputs, nodes=[node], opset_imports={"": 20}), ir_version=10), path)
 
 
 if __name__ == "__main__":

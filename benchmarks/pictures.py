@@ -1,4 +1,4 @@
-"""The pictures of the docs, drawn from benchmarks/results; needs matplotlib."""
+"""Plot the figures of the documentation from benchmarks/results."""
 
 from pathlib import Path
 from typing import Any
@@ -9,12 +9,12 @@ from matplotlib.figure import Figure
 from results import Row, read
 
 LABELS = {"CTranslate2 float32": (9, -14), "CTranslate2 int8": (15, -1), "seq2edge int8": (-6, 15)}  # points
-OURS, THEIRS = "tab:blue", "tab:orange"
+SEQ2EDGE, PEER = "tab:blue", "tab:orange"
 DOTS_PER_INCH = 130
 
 
 def draw_all(results: Path, folder: Path) -> list[Path]:
-    """Those for which there are results."""
+    """Plot the figures for which there are results."""
     drawn = []
     for name, draw in {"precisions": draw_precisions, "versus_peers": draw_speed, "growth": draw_growth}.items():
         rows = read(name, results)
@@ -24,7 +24,7 @@ def draw_all(results: Path, folder: Path) -> list[Path]:
 
 
 def draw_precisions(rows: list[Row], folder: Path) -> Path:
-    """Size against BLEU, and the faster the larger the dot."""
+    """Plot BLEU against size; larger dots are faster."""
     models = list(dict.fromkeys(str(one["work"]) for one in rows))
     figure = _figure(5.5 * len(models), 4)
     for number, model in enumerate(models, start=1):
@@ -32,11 +32,11 @@ def draw_precisions(rows: list[Row], folder: Path) -> Path:
         of_model = [one for one in rows if one["work"] == model]
         speeds = [1 / one["milliseconds"]["greedy, batch 16"] for one in of_model]
         for one, speed in zip(of_model, speeds, strict=True):
-            colour = THEIRS if str(one["system"]).startswith("CTranslate2") else OURS
+            colour = PEER if str(one["system"]).startswith("CTranslate2") else SEQ2EDGE
             axes.scatter(one["megabytes"], one["bleu"], s=60 + 240 * speed / max(speeds), color=colour, alpha=0.7)
             offset = LABELS.get(str(one["system"]), (9, 5))
-            place = one["megabytes"], one["bleu"]
-            axes.annotate(str(one["system"]), place, fontsize=8, textcoords="offset points", xytext=offset)
+            point = one["megabytes"], one["bleu"]
+            axes.annotate(str(one["system"]), point, fontsize=8, textcoords="offset points", xytext=offset)
         limit = 1.35 * max(one["megabytes"] for one in of_model)
         axes.set(title=model, xlabel="megabytes", ylabel="BLEU, beam 4", xlim=(0, limit))
         axes.margins(y=0.3)
@@ -46,7 +46,7 @@ def draw_precisions(rows: list[Row], folder: Path) -> Path:
 
 
 def draw_speed(rows: list[Row], folder: Path) -> Path:
-    """Tokens a second of every system, a panel for each work and search."""
+    """Plot the tokens per second of every system, with a panel for each work and search."""
     panels = list(dict.fromkeys((row["work"], row["setting"]["num_beams"]) for row in rows))
     columns = 2
     figure = _figure(11, 3.2 * -(-len(panels) // columns))
@@ -60,7 +60,7 @@ def draw_speed(rows: list[Row], folder: Path) -> Path:
 
 def _speed_bars(axes: Any, rows: list[Row]) -> None:
     names = [f"{_name(row)}, batch {row['setting']['batch_size']}" for row in rows]
-    colours = [OURS if row["kind"] == "seq2edge" else THEIRS for row in rows]
+    colours = [SEQ2EDGE if row["kind"] == "seq2edge" else PEER for row in rows]
     axes.barh(names, [row["tokens_per_second"] for row in rows], color=colours)
     axes.tick_params(axis="y", labelsize=7)
     axes.invert_yaxis()

@@ -1,12 +1,12 @@
-"""Size, quality and speed of a model in every precision, side by side, and beside CTranslate2 where it is given.
+"""Measure size, quality and speed of a model in every precision, and of CTranslate2 with the same weights.
 
     python benchmarks/precisions.py NAME BUNDLE SOURCES REFERENCES [--lines 500] [--checkpoint CHECKPOINT]
 
-BUNDLE is in fp32; the others are made from it as ``seq2edge quantize`` makes them, and CTranslate2 gets its weights
-from CHECKPOINT. Quality: beam 4 on the first lines of two files, and the likeliest token under teacher forcing beside
-fp32. Speed: milliseconds a sentence, greedy and beam 4 at batch 16 and greedy at batch 1, one thread, all systems in
-turn, the best of several rounds. A row is added to benchmarks/results/precisions.jsonl for each system; render.py makes
-the tables and the picture of them.
+BUNDLE is in fp32 and is quantized to the other precisions; CTranslate2 gets its weights from CHECKPOINT. Quality: beam
+4 on the first lines of two files, and the agreement of the most likely token with fp32 under teacher forcing. Speed:
+milliseconds per sentence, greedy and beam 4 at batch 16 and greedy at batch 1, one thread, the systems taking turns,
+the best of several rounds. A row is added to benchmarks/results/precisions.jsonl for each system; render.py makes the
+tables and the plot.
 """
 
 import shutil
@@ -50,7 +50,7 @@ Translate = Callable[[list[list[int]], int, int], list[list[int]]]  # sources, b
 
 @dataclass
 class System:
-    """Something that translates ids to ids."""
+    """A system that translates token ids to token ids."""
 
     name: str
     size: int
@@ -64,9 +64,9 @@ class System:
 @click.argument("sources", type=click.Path(path_type=Path))
 @click.argument("references", type=click.Path(path_type=Path))
 @click.option("--lines", default=500, show_default=True)
-@click.option("--checkpoint", type=click.Path(path_type=Path), help="What BUNDLE was made from; adds CTranslate2.")
-@click.option("--quick", is_flag=True, help="Only show that it runs.")
-@click.option("--calibrate", type=click.Path(path_type=Path), help="Sentences to fit the rounding to 4 bits to.")
+@click.option("--checkpoint", type=click.Path(path_type=Path), help="Source of BUNDLE; adds CTranslate2.")
+@click.option("--quick", is_flag=True, help="Only check that it runs.")
+@click.option("--calibrate", type=click.Path(path_type=Path), help="Sentences to calibrate 4-bit weights with.")
 def main(
     name: str,
     bundle: Path,
@@ -80,91 +80,93 @@ def main(
     """Measure one model and add its rows to the results."""
     lines = QUICK_LINES if quick else lines
     texts, targets = (list(islice(read_lines(path), lines)) for path in (sources, references))
-    wishes = {
+    configs = {
         precision: QuantizationConfig(precision=precision) for precision in ("fp16", "int8", "int8-blocks", "int4")
     }
     if calibrate is not None:
         sentences = list(islice(read_lines(calibrate), CALIBRATION_SENTENCES))
-        wishes["int4 calibrated"] = QuantizationConfig(precision="int4", calibration=sentences)
-    rows = measure(name, load_bundle(bundle), texts, targets, wishes, checkpoint)
+        configs["int4 calibrated"] = QuantizationConfig(precision="int4", calibration=sentences)
+    rows = measure(name, load_bundle(bundle), texts, targets, configs, checkpoint)
     results.write("precisions", rows, quick=quick, replacing=name)
 
 
 def measure(
     name: str,
-    original: Bundle,
+    float_bundle: Bundle,
     texts: list[str],
     targets: list[str],
-    wishes: dict[str, QuantizationConfig],
+    configs: dict[str, QuantizationConfig],
     checkpoint: Path | None,
 ) -> list[results.Row]:
-    manifest = original.manifest
-    files = {file: original.folder / file for file in manifest.files}
+    manifest = float_bundle.manifest
+    files = {file: float_bundle.folder / file for file in manifest.files}
     tokenizer = load_tokenizer(manifest.tokenizer, manifest.tokens, files)
     ids = tokenizer.encode(texts)
     folder = Path(mkdtemp())
     try:
-        systems = our_systems(original, folder, texts, wishes)
+        systems = bundle_systems(float_bundle, folder, texts, configs)
         if checkpoint is not None:
-            systems += their_systems(load_checkpoint(checkpoint).source_model(), folder)
+            systems += ctranslate2_systems(load_checkpoint(checkpoint).source_model(), folder)
         times = timed(systems, ids[:TIMED_SENTENCES])
         return [row(name, system, tokenizer, ids, targets, times[system.name]) for system in systems]
     finally:
         shutil.rmtree(folder)
 
 
-def our_systems(
-    original: Bundle, folder: Path, texts: list[str], wishes: dict[str, QuantizationConfig]
+def bundle_systems(
+    float_bundle: Bundle, folder: Path, texts: list[str], configs: dict[str, QuantizationConfig]
 ) -> list[System]:
-    made = {"fp32": original}
-    for place, (name, wish) in enumerate(wishes.items()):
-        made[name] = quantize_bundle(original.folder, folder / str(place), wish, compare=False)
+    bundles = {"fp32": float_bundle}
+    for index, (name, config) in enumerate(configs.items()):
+        bundles[name] = quantize_bundle(float_bundle.folder, folder / str(index), config, compare=False)
     systems = []
-    for precision, bundle in made.items():
-        comparison = compare_bundles(bundle, original, texts[:AGREEMENT_SENTENCES])
-        logits = comparison.force(comparison.original_greedy(), batch_size=16).logits
+    for precision, bundle in bundles.items():
+        comparison = compare_bundles(bundle, float_bundle, texts[:AGREEMENT_SENTENCES])
+        logits = comparison.forced_difference(comparison.source_targets(), batch_size=16).logits
         systems.append(
-            System(f"seq2edge {precision}", bundle.size, ours(bundle), round(logits.same_top / logits.steps, 4))
+            System(
+                f"seq2edge {precision}", bundle.size, translate_bundle(bundle), round(logits.same_top / logits.steps, 4)
+            )
         )
     return systems
 
 
-def ours(bundle: Bundle) -> Translate:
+def translate_bundle(bundle: Bundle) -> Translate:
     engine = OnnxEngine(bundle, threads=1)
 
     def translate(sources: list[list[int]], num_beams: int, batch_size: int) -> list[list[int]]:
         options = replace(bundle.manifest.generation, num_beams=num_beams, num_return_sequences=1)
-        return [found[0].tokens for found in decode(engine, sources, options, batch_size=batch_size)]
+        return [hypotheses[0].tokens for hypotheses in decode(engine, sources, options, batch_size=batch_size)]
 
     return translate
 
 
-def their_systems(original: SourceModel, folder: Path) -> list[System]:
-    """CTranslate2 in float32 and int8, with the same weights and ids."""
+def ctranslate2_systems(source_model: SourceModel, folder: Path) -> list[System]:
+    """Return CTranslate2 in float32 and int8, with the same weights and token ids."""
     systems = []
     for precision, name in COMPUTE_TYPES.items():
         model = folder / f"ctranslate2-{precision}"
-        write_model(original, model, precision=precision)
+        write_model(source_model, model, precision=precision)
         peer = CTranslate2System(model, precision=precision, threads=1)
-        systems.append(System(f"CTranslate2 {name}", folder_size(model), theirs(peer, original)))
+        systems.append(System(f"CTranslate2 {name}", folder_size(model), translate_peer(peer, source_model)))
     return systems
 
 
-def theirs(peer: CTranslate2System, original: SourceModel) -> Translate:
+def translate_peer(peer: CTranslate2System, source_model: SourceModel) -> Translate:
     def translate(sources: list[list[int]], num_beams: int, batch_size: int) -> list[list[int]]:
-        options = search_options(original.generation, num_beams=num_beams, longest=original.max_positions)
+        options = search_options(source_model.generation, num_beams=num_beams, longest=source_model.max_positions)
         outputs: list[list[int]] = [[]] * len(sources)
         for batch in Workload(sources).batches(batch_size):
-            found = peer.translate([sources[place] for place in batch], options).outputs
-            for place, output in zip(batch, found, strict=True):
-                outputs[place] = output
+            translated = peer.translate([sources[index] for index in batch], options).outputs
+            for index, output in zip(batch, translated, strict=True):
+                outputs[index] = output
         return outputs
 
     return translate
 
 
 def timed(systems: list[System], sources: list[list[int]]) -> dict[str, dict[str, float]]:
-    """The best milliseconds a sentence of each system, all in turn."""
+    """Return the best milliseconds per sentence of each system; the systems take turns."""
     best: dict[str, dict[str, float]] = {system.name: {} for system in systems}
     for label, (num_beams, batch_size) in TIMED.items():
         for _ in range(ROUNDS):

@@ -1,9 +1,10 @@
-"""Ways to multiply rows with a constant matrix in few bits, one thread: the alternatives of docs/quantization.md.
+"""Measure the ways to multiply rows with a quantized constant matrix, one thread: see docs/quantization.md.
 
-    python benchmarks/products.py                 all, some minutes
+    python benchmarks/products.py                 all, takes some minutes
     python benchmarks/products.py --inner 512 --outer 2048
 
-A layer is timed in a chain of layers to and fro, so that what a call costs does not count; a vocabulary is timed alone.
+A layer is timed in a chain of layers back and forth, so that the cost of a call does not count; a vocabulary is timed
+alone.
 """
 
 import json
@@ -22,7 +23,7 @@ from seq2edge_graphs.quantize.apply import plan_precision, quantize
 from seq2edge_graphs.quantize.storage import round_channels
 
 Floats = NDArray[np.float32]
-Product = Callable[[ir.tape.Tape, ir.Value, Floats, str], ir.Value]  # of some rows with channels (N, K)
+Product = Callable[[ir.tape.Tape, ir.Value, Floats, str], ir.Value]  # of rows and channels (N, K)
 
 SHAPES = [(256, 256), (256, 768), (512, 512), (512, 2048), (256, 7000), (512, 32000)]
 ROWS = (1, 4, 16, 64)
@@ -30,12 +31,12 @@ ROUNDS, LAYERS, VOCABULARY = 15, 6, 4000
 
 
 @click.command()
-@click.option("--inner", type=int, help="Width of the rows; with --outer, one shape alone.")
+@click.option("--inner", type=int, help="Width of the rows; with --outer, only this shape.")
 @click.option("--outer", type=int)
 def main(inner: int | None, outer: int | None) -> None:
-    """Print a JSON line for each shape and number of rows: microseconds of a product, its bias included."""
+    """Print a JSON line for each shape and number of rows: microseconds of a product including its bias."""
     for shape in [(inner, outer)] if inner and outer else SHAPES:
-        sessions = {name: session_of(make, *shape) for name, make in KINDS.items()}
+        sessions = {name: session_of(variant, *shape) for name, variant in VARIANTS.items()}
         for rows in ROWS:
             print(json.dumps({"inner": shape[0], "outer": shape[1], "rows": rows, **alternate(sessions, rows, shape)}))
 
@@ -45,7 +46,7 @@ def plain(tape: ir.tape.Tape, x: ir.Value, channels: Floats, name: str) -> ir.Va
 
 
 def whole_batch(tape: ir.tape.Tape, x: ir.Value, channels: Floats, name: str) -> ir.Value:
-    """One scale for all rows: what onnxruntime's own quantization makes, and what is not wanted here."""
+    """Use one scale for all rows, like onnxruntime's own quantization; results depend on the batch."""
     integers, scale = round_channels(channels)
     inputs = [
         tape.initializer(ir.tensor(content, name=f"{name}.{part}"))
@@ -57,7 +58,7 @@ def whole_batch(tape: ir.tape.Tape, x: ir.Value, channels: Floats, name: str) ->
 def blocks(bits: int, size: int) -> Product:
     def product(tape: ir.tape.Tape, x: ir.Value, channels: Floats, name: str) -> ir.Value:
         count = channels.shape[1] // size
-        random = np.random.default_rng(int(name))  # equal weights would share their place in the cache
+        random = np.random.default_rng(int(name))  # equal weights would share cache lines
         content = random.integers(0, 256, (len(channels), count, size * bits // 8), np.uint8)
         weight = tape.initializer(ir.tensor(content, name=f"{name}.weight"))
         scales = tape.initializer(ir.tensor(np.full((len(channels), count), 0.01, np.float32), name=f"{name}.scale"))
@@ -67,7 +68,7 @@ def blocks(bits: int, size: int) -> Product:
     return product
 
 
-KINDS: dict[str, tuple[Product, Precision, Dialect]] = {
+VARIANTS: dict[str, tuple[Product, Precision, Dialect]] = {
     "float32": (plain, "fp32", "ort"),
     "int8, one scale a batch": (whole_batch, "fp32", "ort"),
     "int8": (plain, "int8", "ort"),
@@ -79,14 +80,14 @@ KINDS: dict[str, tuple[Product, Precision, Dialect]] = {
 }
 
 
-def session_of(kind: tuple[Product, Precision, Dialect], inner: int, outer: int) -> onnxruntime.InferenceSession:
-    product, precision, dialect = kind
+def session_of(variant: tuple[Product, Precision, Dialect], inner: int, outer: int) -> onnxruntime.InferenceSession:
+    product, precision, dialect = variant
     random, tape = np.random.default_rng(0), ir.tape.Tape()
     x = ir.Value(name="x", shape=ir.Shape(["rows", inner]), type=ir.TensorType(ir.DataType.FLOAT))
     value = x
-    for number, (wide, narrow) in enumerate(layers(inner, outer)):
-        channels = (random.normal(size=(narrow, wide)) / np.sqrt(wide)).astype(np.float32)
-        bias = tape.initializer(ir.tensor(np.zeros(narrow, np.float32), name=f"{number}.bias"))
+    for number, (inputs, outputs) in enumerate(layers(inner, outer)):
+        channels = (random.normal(size=(outputs, inputs)) / np.sqrt(inputs)).astype(np.float32)
+        bias = tape.initializer(ir.tensor(np.zeros(outputs, np.float32), name=f"{number}.bias"))
         value = tape.op("Add", [product(tape, value, channels, str(number)), bias])
     value.type = ir.TensorType(ir.DataType.FLOAT)
     graph = ir.Graph(
@@ -104,7 +105,7 @@ def layers(inner: int, outer: int) -> list[tuple[int, int]]:
 
 
 def alternate(sessions: dict[str, onnxruntime.InferenceSession], rows: int, shape: tuple[int, int]) -> dict[str, float]:
-    """The best of some rounds in turns."""
+    """Return the best microseconds of each session; the sessions take turns."""
     feed = {"x": np.random.default_rng(1).normal(size=(rows, shape[0])).astype(np.float32)}
     best = dict.fromkeys(sessions, float("inf"))
     for _ in range(ROUNDS):

@@ -1,4 +1,4 @@
-"""BLEU and chrF of a checkpoint (in PyTorch) and of bundles on given sentence pairs.
+"""Measure BLEU and chrF of checkpoints (in PyTorch) and of bundles on sentence pairs.
 
 python benchmarks/quality.py PAIRS.tsv --checkpoint models/en-de --bundle runtime/seq2edge/models/en-de
 """
@@ -27,7 +27,7 @@ def main(pairs: Path, checkpoints: tuple[Path, ...], bundles: tuple[Path, ...], 
     """Translate the first column of PAIRS and compare with the second."""
     data = read_pairs(pairs)
     for folder in checkpoints:
-        texts = translate_with_torch(load_checkpoint(folder).original(), data.sources, num_beams=num_beams)
+        texts = translate_with_torch(load_checkpoint(folder).source_model(), data.sources, num_beams=num_beams)
         report("checkpoint", folder, texts, data.targets)
         show(samples, data.sources, data.targets, texts)
     for folder in bundles:
@@ -50,8 +50,8 @@ def report(kind: str, folder: Path, texts: Sequence[str], references: Sequence[s
 
 
 def show(count: int, sources: Sequence[str], references: Sequence[str], texts: Sequence[str]) -> None:
-    for place in range(0, len(sources), max(1, len(sources) // count)) if count else ():
-        print(f"| {sources[place]} | {texts[place]} | {references[place]} |")
+    for index in range(0, len(sources), max(1, len(sources) // count)) if count else ():
+        print(f"| {sources[index]} | {texts[index]} | {references[index]} |")
 
 
 if __name__ == "__main__":

@@ -1,11 +1,11 @@
-"""What could be gained by giving the places of finished sentences to new ones in mid-flight.
+"""Estimate the gain of continuous batching: replacing finished sentences of a batch by new ones.
 
     python benchmarks/refill.py SENTENCES [BUNDLE]
 
-Sentences are sorted and batched as always, and every decoder step is timed with its number of rows. A step costs a
-fixed part and a part for each row (fitted by least squares). Refilling would not change the work for the rows; at best,
-with every batch always full, it would save the fixed part of the steps that run half empty. That is the bound printed;
-what new rows in the middle of a batch would cost (masks, padding, copies of the cache) is not subtracted.
+Sentences are sorted and batched as usual, and every decoder step is timed with its number of rows. The time of a step
+is a constant plus a time per row (fitted by least squares). Refilling would not change the time for the rows; at best,
+with every batch always full, it would save the constant of the steps that are partly empty. The printed bound does not
+subtract the costs of new rows in the middle of a batch (masks, padding, copies of the KV cache).
 """
 
 import sys
@@ -17,27 +17,30 @@ import numpy as np
 
 from seq2edge import Translator
 from seq2edge.files.lines import read_lines
-from seq2edge.search import Ids, Scores, Step
+from seq2edge.search import DecoderState, Ids, StepOutput
 from seq2edge.search.batch_decode import decode
 
 
 class TimedEngine:
-    """An engine that notes rows and seconds of every decoder call, and the rows that its batch began with."""
+    """An engine that records the rows and seconds of every decoder call, and the rows of the full batch."""
 
     def __init__(self, translator: Translator) -> None:
         self.engine = translator.engine
         self.calls: list[tuple[int, int, float]] = []  # rows, rows of the full batch, seconds
 
-    def start(self, sources: list[list[int]]) -> Step:
-        step, sentences = self.engine.start(sources), len(sources)
+    def start(self, sources: list[list[int]]) -> DecoderState:
+        return TimedState(self.engine.start(sources), len(sources), self.calls)
 
-        def timed(tokens: Ids, rows: Ids) -> Scores:
-            began = time.perf_counter()
-            scores = step(tokens, rows)
-            self.calls.append((rows.size, sentences * rows.shape[1], time.perf_counter() - began))
-            return scores
 
-        return timed
+class TimedState(DecoderState):
+    def __init__(self, state: DecoderState, sentences: int, calls: list[tuple[int, int, float]]) -> None:
+        self.state, self.sentences, self.calls = state, sentences, calls
+
+    def step(self, tokens: Ids, rows: Ids) -> StepOutput:
+        began = time.perf_counter()
+        output = self.state.step(tokens, rows)
+        self.calls.append((rows.size, self.sentences * rows.shape[1], time.perf_counter() - began))
+        return output
 
 
 def measure(translator: Translator, sources: list[list[int]], num_beams: int) -> None:
@@ -48,7 +51,7 @@ def measure(translator: Translator, sources: list[list[int]], num_beams: int) ->
     total = time.perf_counter() - began
     rows, full, seconds = np.array(engine.calls).T
     fixed, each = np.linalg.lstsq(np.stack([np.ones_like(rows), rows], axis=1), seconds, rcond=None)[0]
-    needed = (rows / full).sum()  # steps, if every one were full
+    needed = (rows / full).sum()  # steps if every one were full
     saved = max(0.0, fixed) * (len(rows) - needed)
     print(
         f"beams {num_beams}: {len(sources)} sentences, {len(rows)} steps, {needed / len(rows):.0%} full on average, "

@@ -1,4 +1,4 @@
-"""Where figures are kept: one file of JSON lines for each question; needs nothing."""
+"""Read and write the recorded results: one file of JSON lines per benchmark."""
 
 import json
 from dataclasses import asdict
@@ -10,12 +10,12 @@ from seq2edge.bench.report import Report
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
-QUICK_RESULTS = ROOT / "build" / "bench" / "results"  # of --quick runs, whose figures say nothing
+QUICK_RESULTS = ROOT / "build" / "bench" / "results"  # of --quick runs, whose figures are meaningless
 Row = dict[str, Any]
 
 
 def read(name: str, folder: Path = RESULTS) -> list[Row]:
-    """The rows of a question; none if nobody has asked it yet."""
+    """Return the rows of a benchmark; none if it has not run yet."""
     path = folder / f"{name}.jsonl"
     if not path.exists():
         return []
@@ -23,7 +23,7 @@ def read(name: str, folder: Path = RESULTS) -> list[Row]:
 
 
 def write(name: str, rows: list[Row], *, quick: bool, replacing: str | None = None) -> None:
-    """Write the rows of a question, each with the machine; ``replacing`` keeps those whose work is another."""
+    """Write the rows of a benchmark; with ``replacing``, only rows with this work are replaced."""
     folder = QUICK_RESULTS if quick else RESULTS
     folder.mkdir(parents=True, exist_ok=True)
     kept = [] if replacing is None else [row for row in read(name, folder) if row["work"] != replacing]
@@ -33,7 +33,7 @@ def write(name: str, rows: list[Row], *, quick: bool, replacing: str | None = No
 
 
 def rows_of(report: Report, work: str) -> list[Row]:
-    """A row for each system and setting of a run."""
+    """Return a row for each system and setting of a run."""
     machine = asdict(report.machine)
     return [{**asdict(one), "source": one.work, "work": work, "machine": machine} for one in report.measurements]
 

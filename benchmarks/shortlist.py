@@ -1,13 +1,12 @@
-"""What a shortlist gains and what it loses: with and without in one process, in turns, one thread.
+"""Measure the speed and the quality with and without a shortlist in one process, in turns, one thread.
 
     python benchmarks/shortlist.py embedded --learn train.tsv     time, equal outputs, BLEU
-    python benchmarks/shortlist.py base                           time alone, with some random words
-    python benchmarks/shortlist.py base --quick                   only shows that it runs
+    python benchmarks/shortlist.py base                           time only, with random target tokens
+    python benchmarks/shortlist.py base --quick                   only checks that it runs
 
-Times are of the CPU, which other processes on the machine disturb less.
-
-What is learned from are lines of  source<TAB>target. The base model has no text to lose: every batch has the same 1,000
-random words.
+Times are CPU times, which other processes on the machine disturb less. The lists are learned from lines of
+source<TAB>target. The base model has random weights and no quality to lose: every batch has the same 1,000 random
+target tokens.
 """
 
 import tempfile
@@ -34,7 +33,7 @@ from seq2edge_graphs.shortlist.bundle import AlignmentData, add_shortlist, from_
 
 DEV = tuple(models.EMBEDDED_CHECKPOINT / name for name in ("dev.en", "dev.de"))
 BATCHES, BEAMS = (1, 32), (1, 4)
-ROUNDS, RANDOM_WORDS, FORCED = 5, 1000, 30
+ROUNDS, RANDOM_TOKENS, FORCED = 5, 1000, 30
 SENTENCES = {1: 16, 32: 64}  # that are timed, by batch size
 Row = dict[str, object]
 
@@ -52,12 +51,12 @@ def main() -> None:
 @click.option("--frequent", default=100, show_default=True)
 @click.option("--timed/--untimed", default=True)
 def embedded(learn: Path, dev: tuple[Path, Path], lines: int, best: int, frequent: int, timed: bool) -> None:
-    """The model of the package, with lists that are learned."""
+    """Measure the embedded model with learned lists."""
     sources, references = (list(islice(read_lines(path), lines)) for path in dev)
     work = f"embedded, {best} + {frequent} words"
     with tempfile.TemporaryDirectory() as folder:
-        lesson = AlignmentData(pairs=learn, best=best, frequent=frequent)
-        made = add_shortlist(EMBEDDED, Path(folder) / "short", from_alignments(lesson))
+        data = AlignmentData(pairs=learn, best=best, frequent=frequent)
+        made = add_shortlist(EMBEDDED, Path(folder) / "short", from_alignments(data))
         rows = [loss(made, sources, references, beams, work) for beams in BEAMS]
         if timed:
             ids = Translator(EMBEDDED, threads=1).tokenizer.encode(sources[: max(SENTENCES.values())])
@@ -66,18 +65,18 @@ def embedded(learn: Path, dev: tuple[Path, Path], lines: int, best: int, frequen
 
 
 @main.command()
-@click.option("--bundle", type=click.Path(path_type=Path), help="One that is made already.")
+@click.option("--bundle", type=click.Path(path_type=Path), help="An existing base model.")
 @click.option("--precision", default="int8", show_default=True)
-@click.option("--quick", is_flag=True, help="Only show that it runs.")
+@click.option("--quick", is_flag=True, help="Only check that it runs.")
 def base(bundle: Path | None, precision: str, quick: bool) -> None:
-    """Six and six layers, 32,000 words."""
-    work = f"base {precision}, {RANDOM_WORDS} words"
+    """Measure the base model: six and six layers, a vocabulary of 32,000."""
+    work = f"base {precision}, {RANDOM_TOKENS} words"
     shape = models.QUICK if quick else models.BASE
     with tempfile.TemporaryDirectory() as folder:
         path = (
             bundle or models.base_model(Path(folder) / "base", precisions=(precision,), shape=shape).bundles[precision]
         )
-        made = add_shortlist(path, Path(folder) / "short", random_words)
+        made = add_shortlist(path, Path(folder) / "short", random_tokens)
         ids = np.random.default_rng(0).integers(
             models.FIRST_PIECE, shape.source_vocabulary, (max(SENTENCES.values()), 24)
         )
@@ -87,25 +86,25 @@ def base(bundle: Path | None, precision: str, quick: bool) -> None:
     keep(rows, work, quick=quick)
 
 
-def random_words(bundle: Bundle) -> Shortlist:
+def random_tokens(bundle: Bundle) -> Shortlist:
     shape = load_bundle(bundle.folder).manifest.architecture
     assert shape is not None
-    words = np.random.default_rng(1).choice(shape.target_vocabulary, RANDOM_WORDS, replace=False)
-    return shortlist_of([[]] * shape.source_vocabulary, words, shape.target_vocabulary)
+    tokens = np.random.default_rng(1).choice(shape.target_vocabulary, RANDOM_TOKENS, replace=False)
+    return shortlist_of([[]] * shape.source_vocabulary, tokens, shape.target_vocabulary)
 
 
 def loss(made: Bundle, sources: list[str], references: list[str], beams: int, work: str) -> Row:
-    """BLEU with and without, and how many outputs are equal."""
+    """Return BLEU with and without the shortlist, and the share of equal outputs."""
     from sacrebleu.metrics.bleu import BLEU
 
     outputs = {
-        kind: [
-            one.text for one in Translator(made.folder, threads=1, shortlist=kind).translate(sources, num_beams=beams)
+        used: [
+            one.text for one in Translator(made.folder, threads=1, shortlist=used).translate(sources, num_beams=beams)
         ]
-        for kind in (False, True)
+        for used in (False, True)
     }
     equal = sum(one == other for one, other in zip(*outputs.values(), strict=True)) / len(sources)
-    without, with_list = (BLEU().corpus_score(found, [references]).score for found in outputs.values())
+    without, with_list = (BLEU().corpus_score(texts, [references]).score for texts in outputs.values())
     return {
         "work": work,
         "beams": beams,
@@ -117,20 +116,20 @@ def loss(made: Bundle, sources: list[str], references: list[str], beams: int, wo
 
 
 def times(made: Bundle, ids: list[list[int]], generation: GenerationOptions, work: str, **changes: Any) -> list[Row]:
-    """Milliseconds of a sentence with and without, the best of some rounds in turns."""
-    engines = {kind: OnnxEngine(made, threads=1, shortlist=kind) for kind in (False, True)}
+    """Return the best milliseconds per sentence with and without the shortlist, in turns."""
+    engines = {used: OnnxEngine(made, threads=1, shortlist=used) for used in (False, True)}
     table, rows = read_shortlist(made.folder / tensor_names.SHORTLIST), []
     for beams in BEAMS:
         for batch in BATCHES:
             options = replace(generation, num_beams=beams, **changes)
             sources, best = ids[: SENTENCES[batch]], {False: float("inf"), True: float("inf")}
             for _ in range(ROUNDS):
-                for kind, engine in engines.items():
+                for used, engine in engines.items():
                     started = time.process_time()
                     decode(engine, sources, options, batch_size=batch, batch_tokens=10**9)
-                    best[kind] = min(best[kind], time.process_time() - started)
-            parts = [sources[place : place + batch] for place in range(0, len(sources), batch)]
-            words = float(np.mean([table.allowed(part).any(axis=0).sum() for part in parts]))
+                    best[used] = min(best[used], time.process_time() - started)
+            batches = [sources[start : start + batch] for start in range(0, len(sources), batch)]
+            words = float(np.mean([table.allowed(one).any(axis=0).sum() for one in batches]))
             rows.append(
                 {
                     "work": work,

@@ -1,9 +1,9 @@
-"""Memory while a long stream is translated: it should not grow with the number of lines.
+"""Measure memory while a long stream is translated: it should not grow with the number of lines.
 
     python benchmarks/stream_memory.py SENTENCES [--lines 100000] [--workers 1]
 
-The sentences are repeated until there are enough lines, the embedded model translates them greedily with at most 64
-tokens, and the resident memory is printed now and then.
+The sentences are repeated until there are enough lines. The embedded model translates them greedily with at most 64
+tokens, and the resident memory is printed twenty times.
 """
 
 import itertools
@@ -38,7 +38,7 @@ def main(sentences: Path, lines: int, workers: int) -> None:
 
 
 def resident_megabytes() -> float:
-    """What the process holds in memory now (Linux)."""
+    """Return the resident memory of the process (Linux)."""
     status = Path("/proc/self/status").read_text(encoding="ascii")
     [line] = [line for line in status.splitlines() if line.startswith("VmRSS")]
     return int(line.split()[1]) / 1024

@@ -1,4 +1,4 @@
-"""Speed beside PyTorch, CTranslate2 and optimum with the same weights, tokens and search, all in turns, one thread.
+"""Compare the speed with PyTorch, CTranslate2 and optimum: same weights, tokens and search, in turns, one thread.
 
     python benchmarks/versus_peers.py [--work base|opus|embedded] [--quick] [--flores ZH EN] [--newstest EN DE]
 
@@ -6,7 +6,7 @@
 Chinese lines, such as those of FLORES-200 dev, or on a small built-in set, batches of 32; (embedded) the embedded model
 on the given English lines, such as newstest2013, or on the built-in sentences, batches of 1 and 32. Greedy and beam 4,
 in int8 and fp32, at batch 1 also in int8-blocks and int4. Rows go to benchmarks/results/versus_peers.jsonl; with
---quick, tiny ones that only show that everything runs go to build/bench/results.
+--quick, small runs that only check that everything works go to build/bench/results.
 """
 
 from collections.abc import Callable
@@ -28,7 +28,7 @@ from seq2edge.files.lines import read_lines
 
 BEAMS = (1, 4)
 SOURCE_TOKENS, TARGET_TOKENS = 25, 30
-SENTENCES_AT_BATCH_1 = 4  # of the base model, whose sentences are all alike
+SENTENCES_AT_BATCH_1 = 4  # of the base model, whose sentences all have the same length
 ROUNDS, QUICK_ROUNDS = 5, 2
 IN_BATCHES = ("int8", "fp32")
 ONE_BY_ONE = ("int8", "int8-blocks", "fp32", "int4")  # at batch 1
@@ -42,10 +42,12 @@ Pair = tuple[Path, Path] | None
 @click.option("--against", type=click.Choice(PEERS), multiple=True, default=PEERS, show_default=True)
 @click.option("--flores", type=FILE, nargs=2, envvar="FLORES", help="Chinese lines and English references.")
 @click.option("--newstest", type=FILE, nargs=2, envvar="NEWSTEST", help="English lines and German references.")
-@click.option("--lines", default=32, show_default=True, help="How many lines of FLORES.")
-@click.option("--newstest-lines", default=64, show_default=True, help="How many of newstest, whose outputs may loop.")
+@click.option("--lines", default=32, show_default=True, help="Number of lines of FLORES.")
+@click.option(
+    "--newstest-lines", default=64, show_default=True, help="Number of lines of newstest, whose outputs may loop."
+)
 @click.option("--optimum-python", type=click.Path(path_type=Path), default=models.ROOT / ".venv-optimum/bin/python")
-@click.option("--quick", is_flag=True, help="Only show that it runs.")
+@click.option("--quick", is_flag=True, help="Only check that it runs.")
 def main(
     works: tuple[str, ...],
     against: tuple[str, ...],
@@ -56,7 +58,7 @@ def main(
     optimum_python: Path,
     quick: bool,
 ) -> None:
-    """Measure the works one after the other."""
+    """Run the benchmarks one after the other."""
     measure: dict[str, Callable[[Path, Callable[..., Report]], list[results.Row]]] = {
         "base": lambda folder, bench: base(folder, bench, quick),
         "opus": lambda folder, bench: opus(folder, bench, chinese(flores, lines, quick)),
@@ -66,7 +68,7 @@ def main(
 
         def bench(model: models.Model, precisions: tuple[str, ...], **settings: object) -> Report:
             peers = Peers(names=against, checkpoint=model.checkpoint, optimum_python=optimum_python)
-            wanted = BenchOptions(
+            options = BenchOptions(
                 bundles=model.chosen(*precisions),
                 num_beams=BEAMS,
                 rounds=QUICK_ROUNDS if quick else ROUNDS,
@@ -75,7 +77,7 @@ def main(
                 **settings,  # type: ignore[arg-type]
             )
             with steps() as begin:
-                report = run(wanted, begin=begin)
+                report = run(options, begin=begin)
             print(describe(report), end="\n\n", flush=True)
             return report
 
