@@ -1,7 +1,4 @@
-"""The original PyTorch model as an engine for the runtime's search.
-
-Translate with the original model in PyTorch, to compare with.
-"""
+"""Run the source model in PyTorch with the runtime's search."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -13,34 +10,34 @@ from torch import Tensor
 
 from seq2edge.bundle import tensor_names
 from seq2edge.engine.encoder import pad_sources
-from seq2edge.search import Ids, Scores
+from seq2edge.search import DecoderState, Ids, StepOutput
 from seq2edge.search.batch_decode import decode
 from seq2edge_export.source_model import SourceModel
 from seq2edge_export.tracing.graph_modules import GraphModules
 
 
 class TorchEngine:
-    """The two modules in PyTorch, decoding where their weights are."""
+    """The encoder and decoder modules, on the device of their weights."""
 
     def __init__(self, graphs: GraphModules, *, pad: int) -> None:
         self.graphs = graphs
         self.pad = pad
-        self.device = next(graphs.decoder.parameters()).device
+        self.device = next(graphs.reference.decoder.parameters()).device
 
-    def start(self, sources: list[list[int]]) -> "TorchStep":
+    def start(self, sources: list[list[int]]) -> "TorchState":
         source, mask = (torch.as_tensor(array, device=self.device) for array in pad_sources(sources, self.pad))
-        return TorchStep(self.graphs, source, mask)
+        return TorchState(self.graphs, source, mask)
 
 
-class TorchStep:
-    """Decode one step with the original model; keeps the cache, and drops the sentences that the search has dropped."""
+class TorchState(DecoderState):
+    """The decoder state of the source model."""
 
     def __init__(self, graphs: GraphModules, source: Tensor, source_mask: Tensor) -> None:
-        self.decoder = graphs.decoder
+        self.decoder = graphs.reference.decoder
         self.graphs, self.source = graphs, source
         self.source_mask = source_mask
         with torch.inference_mode():
-            self.cross: list[Tensor] = graphs.encoder(source, source_mask)
+            self.cross: list[Tensor] = graphs.reference.encoder(source, source_mask)
         sizes = {tensor_names.PAST_ROWS: len(source), tensor_names.PAST_LENGTH: 0}
         self.past: list[Tensor] = [state.zeros(sizes, source.device) for state in graphs.past]
         self.rows_per_sentence = 1
@@ -48,19 +45,17 @@ class TorchStep:
     @property
     def cross_states(self) -> dict[str, NDArray[Any]]:
         """What the encoder graph should hand over before the first call: that of the model that was traced."""
-        traced = self.graphs.traced
         with torch.inference_mode():
-            cross = self.cross if traced is None else traced.encoder(self.source, self.source_mask)
+            cross = self.graphs.traced.encoder(self.source, self.source_mask)
         return {state.name: states.cpu().numpy() for state, states in zip(self.graphs.cross, cross, strict=True)}
 
     @torch.inference_mode()
-    def __call__(self, tokens: Ids, rows: Ids) -> Scores:  # (B, K, T), (B, K) -> (B, K, V)
+    def step(self, tokens: Ids, rows: Ids) -> StepOutput:
         new, chosen = (torch.as_tensor(array, device=self.source_mask.device) for array in (tokens, rows))
         self._keep_sentences(chosen[:, 0] // self.rows_per_sentence)
         logits, *self.past = self.decoder(new, chosen, self.source_mask, self.cross, self.past)
         self.rows_per_sentence = rows.shape[1]
-        scores: Scores = logits.float().cpu().numpy()
-        return scores
+        return StepOutput(logits.float().cpu().numpy())
 
     def _keep_sentences(self, kept: Tensor) -> None:
         if len(kept) < len(self.source_mask):

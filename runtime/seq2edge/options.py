@@ -1,4 +1,4 @@
-"""What a call asks for: its options, checked against what the model can do."""
+"""Resolve the options of a call against the defaults and limits of the bundle."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
@@ -29,14 +29,16 @@ class CallOptions:
 
 
 def resolve_options(changes: Mapping[str, Any], manifest: Manifest) -> CallOptions:
-    """The options of the bundle with these changes; what cannot be is an error."""
+    """Apply a call's options to the bundle's defaults, and check them."""
     unknown = sorted(changes.keys() - GENERATION - TEXT)
     if unknown:
-        raise UsageError(f"there is no option {unknown[0]!r}; GenerationOptions and TextOptions name those there are")
+        raise UsageError(f"unknown option {unknown[0]!r}; GenerationOptions and TextOptions list the options")
     try:
         text = TextOptions(**_only(changes, TextOptions))
         tags = resolve_tags(manifest.languages, text.source_lang, text.target_lang)
-        generation = replace(manifest.generation, **(_forced(tags) | _instead(_only(changes, GenerationOptions))))
+        generation = replace(
+            manifest.generation, **(_forced(tags) | _override_lengths(_only(changes, GenerationOptions)))
+        )
     except ValueError as error:
         raise UsageError(str(error)) from None
     _check_length(generation, manifest.max_positions)
@@ -48,35 +50,35 @@ def resolve_options(changes: Mapping[str, Any], manifest: Manifest) -> CallOptio
 
 def _only(changes: Mapping[str, Any], settings: type) -> dict[str, Any]:
     names = {field.name for field in fields(settings)}
-    return read_fields(settings, {name: _plain(value) for name, value in changes.items() if name in names})
+    return read_fields(settings, {name: _to_python(value) for name, value in changes.items() if name in names})
 
 
-def _plain(value: Any) -> Any:
-    """Numbers of numpy as those of Python, also in lists."""
+def _to_python(value: Any) -> Any:
+    """Convert numpy numbers to Python numbers, also in lists."""
     if isinstance(value, list | tuple):
-        return tuple(map(_plain, value))
+        return tuple(map(_to_python, value))
     return value.tolist() if isinstance(value, np.generic | np.ndarray) else value
 
 
-def _instead(changes: dict[str, Any]) -> dict[str, Any]:
-    """A length that a call gives counts, although the bundle's number of new tokens would win over it."""
+def _override_lengths(changes: dict[str, Any]) -> dict[str, Any]:
+    """Let a length given by the call override the bundle's number of new tokens, which would take precedence."""
     for length, new_tokens in (("max_length", "max_new_tokens"), ("min_length", "min_new_tokens")):
         if changes.get(length) is None:
             continue
         if changes.get(new_tokens) is not None:
-            raise UsageError(f"{length} and {new_tokens} were both given, but say the same thing: give one of them")
+            raise UsageError(f"{length} and {new_tokens} were both given; give only one of them")
         changes[new_tokens] = None
     return changes
 
 
 def _forced(tags: Tags) -> dict[str, int]:
-    """How the tag of the target language is made: by options of the search."""
-    found = {"forced_bos_token_id": tags.first, "decoder_start_token_id": tags.start}
-    return {name: number for name, number in found.items() if number is not None}
+    """Return the options that force the tag of the target language."""
+    forced = {"forced_bos_token_id": tags.first, "decoder_start_token_id": tags.start}
+    return {name: number for name, number in forced.items() if number is not None}
 
 
 def _check_target(options: GenerationOptions, manifest: Manifest) -> None:
-    """Refuse to guess what to translate into."""
+    """Raise an error if a multilingual model is not told the target language."""
     languages = manifest.languages
     named = {"first": options.forced_bos_token_id, "start": options.decoder_start_token_id}
     if languages.target_tag in named and named[languages.target_tag] not in languages.codes.values():
@@ -84,16 +86,18 @@ def _check_target(options: GenerationOptions, manifest: Manifest) -> None:
 
 
 def _check_length(options: GenerationOptions, longest: int) -> None:
-    wanted = options.longest(1) - 1  # tokens behind the start
-    if not 1 <= wanted <= longest:
-        raise UsageError(f"output of {wanted} tokens was asked for, but the model makes 1 to {longest}")
+    length = options.longest(1) - 1  # without the start token
+    if not 1 <= length <= longest:
+        raise UsageError(f"the maximum output length is {length} tokens, but the model generates 1 to {longest}")
 
 
 def _check_attention(text: TextOptions, manifest: Manifest) -> None:
     if not text.attention:
         return
     if tensor_names.SCORER not in manifest.files:
-        raise BundleError("this bundle cannot show attention: it has no scorer graph, as its module gives none")
+        raise BundleError(
+            "this bundle has no scorer graph, which attention needs: its module does not return attention weights"
+        )
     if manifest.architecture is not None:
         check_heads(text.attention, layers=manifest.architecture.decoder_layers, heads=manifest.architecture.heads)
 
@@ -106,4 +110,4 @@ def _check_ids(options: GenerationOptions, manifest: Manifest) -> None:
     named |= {"bad_words_ids": tuple(token for word in options.bad_words_ids or () for token in word)}
     for name, ids in named.items():
         if any(token > highest for token in ids):
-            raise UsageError(f"{name} is {max(ids)}, but the ids of the model are 0 to {highest}")
+            raise UsageError(f"{name} is {max(ids)}, but the token ids of the model are 0 to {highest}")

@@ -1,9 +1,4 @@
-"""Translate text with a bundle: the runtime in one class.
-
-Hypotheses to translations, and translations of parts to that of the whole text.
-
-A translation piece by piece, as soon as each piece is certain.
-"""
+"""Translate text with a bundle: the ``Translator`` and its streams."""
 
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -29,85 +24,87 @@ from seq2edge.options import CallOptions, resolve_options
 from seq2edge.results import Score, Summary, Translation
 from seq2edge.scoring.attention import joined as joined_attention
 from seq2edge.scoring.scorer import TargetScorer
-from seq2edge.search import Hook, Hypothesis, StreamingSearch, prefix_block
+from seq2edge.search import BatchContext, Hook, Hypothesis, StreamingSearch, prefix_block
 from seq2edge.search.batch_decode import Sentence, Workers, decode_sentences
 from seq2edge.search.hypothesis import length_normalizer
 from seq2edge.text.repetition import repeats
-from seq2edge.text.segments import Segment, join, make_segments, stable_prefix
+from seq2edge.text.segments import Segment, join_texts, make_segments, stable_prefix
 from seq2edge.text.tokenizer import Tokenizer, load_tokenizer
 
+TEXTS_AT_ONCE = 512  # enough to group sentences of similar length, few enough to answer soon
+TEXTS_PER_AWAIT = 64  # at most this many are still translated after an asynchronous call was cancelled
+UNFINISHED_CHARACTER = "\N{REPLACEMENT CHARACTER}"
+Prefix = tuple[int, ...]
+TextsSoFar = Generator[str, None, Translation]  # yields the text so far again and again, returns the translation
 
-def translation_of(part: Segment, found: Hypothesis, prefix: tuple[int, ...], tokenizer: Tokenizer) -> Translation:
-    """What one hypothesis says."""
-    tokens = (*prefix, *found.tokens)
-    inside = tokenizer.frame.inside(part.ids)
+
+def translation_of(segment: Segment, hypothesis: Hypothesis, prefix: Prefix, tokenizer: Tokenizer) -> Translation:
+    """Turn a hypothesis into a translation."""
+    tokens = (*prefix, *hypothesis.tokens)
+    inside = tokenizer.frame.text_positions(segment.ids)
     return Translation(
         text=tokenizer.decode([tokens])[0],
         tokens=tokens,
-        score=found.score,
-        token_scores=tuple(found.token_scores),
-        ended=found.ended,
-        repeats=repeats(tokens, part.ids[inside.start : inside.stop]),
-        truncated=part.truncated,
-        unknown=part.unknown,
+        score=hypothesis.score,
+        token_scores=tuple(hypothesis.token_scores),
+        ended=hypothesis.ended,
+        repeats=repeats(tokens, segment.ids[inside.start : inside.stop]),
+        truncated=segment.truncated,
+        unknown=segment.unknown,
     )
 
 
-def best_first(ranked: list[Translation]) -> Translation:
-    """The best, with the others as its alternatives."""
+def with_alternatives(ranked: list[Translation]) -> Translation:
+    """Return the best translation, with the others as its alternatives."""
     return replace(ranked[0], alternatives=tuple(ranked[1:]))
 
 
-def of_whole_text(parts: Sequence[list[Translation]], options: GenerationOptions) -> list[Translation]:
-    """The translations of a text, best first, from those of its parts: the n-th best of each part makes the n-th."""
-    if len(parts) == 1:
-        return parts[0]
-    count = max(len(ranked) for ranked in parts)
-    return [_joined([ranked[min(rank, len(ranked) - 1)] for ranked in parts], options) for rank in range(count)]
+def join_segments(segments: Sequence[list[Translation]], options: GenerationOptions) -> list[Translation]:
+    """Join the ranked translations of the segments of a text: the n-th best ones make the n-th of the text."""
+    if len(segments) == 1:
+        return segments[0]
+    count = max(len(ranked) for ranked in segments)
+    return [_join([ranked[min(rank, len(ranked) - 1)] for ranked in segments], options) for rank in range(count)]
 
 
-def _joined(parts: list[Translation], options: GenerationOptions) -> Translation:
-    token_scores = tuple(score for part in parts for score in part.token_scores)
-    attentions = [part.attention for part in parts if part.attention is not None]
-    normal = length_normalizer(len(token_scores), options.length_penalty) if options.num_beams > 1 else 1
+def _join(segments: list[Translation], options: GenerationOptions) -> Translation:
+    token_scores = tuple(score for segment in segments for score in segment.token_scores)
+    attentions = [segment.attention for segment in segments if segment.attention is not None]
+    normalizer = length_normalizer(len(token_scores), options.length_penalty) if options.num_beams > 1 else 1
     return Translation(
-        text=join([part.text for part in parts]),
-        tokens=tuple(token for part in parts for token in part.tokens),
-        score=sum(token_scores) / normal,
+        text=join_texts([segment.text for segment in segments]),
+        tokens=tuple(token for segment in segments for token in segment.tokens),
+        score=sum(token_scores) / normalizer,
         token_scores=token_scores,
-        ended=all(part.ended for part in parts),
-        repeats=any(part.repeats for part in parts),
-        parts=len(parts),
-        truncated=any(part.truncated for part in parts),
-        unknown=sum(part.unknown for part in parts),
+        ended=all(segment.ended for segment in segments),
+        repeats=any(segment.repeats for segment in segments),
+        parts=len(segments),
+        truncated=any(segment.truncated for segment in segments),
+        unknown=sum(segment.unknown for segment in segments),
         attention=joined_attention(attentions) if attentions else None,
     )
 
 
-Grown = Generator[str, None, Translation]  # the text of a part so far, again and again, and then what became of it
-HALF_A_CHARACTER = "\N{REPLACEMENT CHARACTER}"
-
-
 class TextStream(Iterator[str]):
-    """Iterate over it for pieces of text; behind the last, ``translation`` has the whole with all that is to know."""
+    """Iterate over the pieces of a translation; after the last one, ``translation`` is the complete result."""
 
-    def __init__(self, grown: Grown) -> None:
+    def __init__(self, texts: TextsSoFar) -> None:
         self.translation: Translation | None = None
-        self._pieces = self._cut(grown)
+        self._pieces = self._split(texts)
 
     def __next__(self) -> str:
         return next(self._pieces)
 
-    def _cut(self, grown: Grown) -> Iterator[str]:
-        """What each text adds to the one before."""
+    def _split(self, texts: TextsSoFar) -> Iterator[str]:
+        """Yield what each text adds to the one before."""
         sent = ""
         try:
             while True:
-                text = next(grown)
-                certain = "" if text.endswith(HALF_A_CHARACTER) else stable_prefix(text)
-                if certain.startswith(sent) and len(certain) > len(sent):
-                    yield certain[len(sent) :]
-                    sent = certain
+                text = next(texts)
+                stable = "" if text.endswith(UNFINISHED_CHARACTER) else stable_prefix(text)
+                if stable.startswith(sent) and len(stable) > len(sent):
+                    yield stable[len(sent) :]
+                    sent = stable
         except StopIteration as stop:
             self.translation = stop.value
         yield from self._rest(sent)
@@ -115,34 +112,31 @@ class TextStream(Iterator[str]):
     def _rest(self, sent: str) -> Iterator[str]:
         text = "" if self.translation is None else self.translation.text
         if not text.startswith(sent):
-            raise RuntimeError(f"the pieces {sent!r} do not begin {text!r}: this is a mistake in seq2edge, please tell")
+            raise RuntimeError(
+                f"the pieces {sent!r} are not the beginning of {text!r}: this is a bug in seq2edge, please report it"
+            )
         if len(text) > len(sent):
             yield text[len(sent) :]
-
-
-TEXTS_AT_ONCE = 512  # enough to find sentences of like length, few enough to answer soon
-TEXTS_TO_WAIT_FOR = 64  # at most so many are still translated when an asynchronous call was cancelled
-Prefix = tuple[int, ...]
 
 
 class Translator:
     """A loaded bundle; without a path, the English-German demo model that comes with the package.
 
-    ``threads`` work on one batch together, which makes a single sentence fast; left out, all CPUs that the process may
-    use. ``workers`` translate several batches at the same time with the same weights in memory, which makes many
-    sentences fast; the threads left out are then divided among them. It may be called from many threads.
-    ``require_signature`` is a public key without whose owner's signature a bundle is refused (``seq2edge sign``).
-    A bundle with a ``shortlist`` says only words that it lists for a text, unless that is turned off.
+    ``threads`` work together on one batch, which makes single sentences fast; the default is all CPUs that the process
+    may use. ``workers`` translate several batches at the same time with the same weights in memory, which makes many
+    sentences fast; the default threads are then divided among them. A translator may be called from many threads.
+    ``require_signature`` is a public key: a bundle that its owner has not signed is refused (``seq2edge sign``).
+    ``shortlist=False`` ignores the lexical shortlist of a bundle.
 
     ``device`` is a key of ``seq2edge.devices.registry.DEVICES``, or ``auto`` for the fastest one that works
-    (``device_config`` then tells which). ``provider_options`` are those of onnxruntime's provider. ``notes`` says which nodes run elsewhere than
-    on the device; with ``strict_device`` that is an error.
+    (``device_config`` then tells which). ``provider_options`` are passed to the execution provider. ``notes`` lists the
+    nodes that run on another provider; with ``strict_device`` that is an error.
 
     In all methods, ``options`` are fields of ``GenerationOptions``, such as ``num_beams=1`` or ``length_penalty=0.6``,
-    and of ``TextOptions``, such as ``long="error"``; what is left out is as the bundle says. A ``hook`` is called at
-    each step with the numbers of the texts, the tokens so far and the scores of the next, and gives the scores back.
-    Greedy search and sampling show it the model's raw scores, beam search log-probabilities. With several workers it
-    may run in several threads at once. It may call the translator itself.
+    and of ``TextOptions``, such as ``long="error"``; the defaults come from the bundle. A ``hook`` is called at each
+    step with the indices of the texts, the tokens so far and the scores of the next token, and returns the scores.
+    Greedy search and sampling pass it logits, beam search log-probabilities. With several workers it may run in
+    several threads at once. It may call the translator itself.
     """
 
     def __init__(
@@ -167,16 +161,16 @@ class Translator:
         self.threads = threads or max(1, allowed_cpus() // workers)
         files = {name: self.bundle.folder / name for name in self.manifest.files}
         tokenizer = load_tokenizer(self.manifest.tokenizer, self.manifest.tokens, files)
-        self.tokenizer = tokenizer.tagged(default_tags(self.manifest.languages))
-        wanted = DeviceConfig(device=device, options=dict(provider_options or {}), strict=strict_device)
-        self.device_config = resolve_device(wanted, self.manifest)
+        self.tokenizer = tokenizer.with_tags(default_tags(self.manifest.languages))
+        device_config = DeviceConfig(device=device, options=dict(provider_options or {}), strict=strict_device)
+        self.device_config = resolve_device(device_config, self.manifest)
         self.shortlist = shortlist and tensor_names.SHORTLIST in self.manifest.files
         self.engine = OnnxEngine(
             self.bundle, threads=self.threads, device_config=self.device_config, shortlist=self.shortlist
         )
         self._workers = Workers(workers, threads=self.threads)
         self._lock = Lock()
-        self._loaded_reader: TargetScorer | None = None
+        self._loaded_scorer: TargetScorer | None = None
 
     def __enter__(self) -> "Translator":
         return self
@@ -185,35 +179,35 @@ class Translator:
         self.close()
 
     def close(self) -> None:
-        """Let the workers go when they have finished what was begun; later calls are refused."""
+        """Stop the workers when they have finished what was begun; later calls are refused."""
         self._workers.close()
 
     @property
     def notes(self) -> list[str]:
-        """What to know of the device: the nodes of the model that run elsewhere."""
+        """The nodes of the model that run on another execution provider than the device's."""
         return self.engine.notes
 
     def translate(
         self, texts: Sequence[str], *, prefixes: Sequence[str] | None = None, hook: Hook | None = None, **options: Any
     ) -> list[Translation]:
-        """Translate each text; one that says nothing (empty, or only invisible characters) stays empty.
+        """Translate each text; an empty one, or one of invisible characters alone, stays empty.
 
-        ``prefixes``: what each translation has to begin with, as text.
+        ``prefixes`` are what each translation has to begin with, as text.
         """
-        return self._translate(*self._checked(texts, prefixes, options), hook)
+        return self._translate(*self._check(texts, prefixes, options), hook)
 
     async def translate_async(
         self, texts: Sequence[str], *, prefixes: Sequence[str] | None = None, hook: Hook | None = None, **options: Any
     ) -> list[Translation]:
-        """``translate`` for a program with an event loop, which goes on meanwhile; to cancel it ends it soon."""
+        """Translate without blocking the event loop; a cancelled call ends soon."""
         import asyncio  # which brings 7 MB
 
-        texts, wanted, prefixes = self._checked(texts, prefixes, options)
+        texts, call, prefixes = self._check(texts, prefixes, options)
         results: list[Translation] = []
-        for first in range(0, len(texts), TEXTS_TO_WAIT_FOR):
-            some = slice(first, first + TEXTS_TO_WAIT_FOR)
+        for first in range(0, len(texts), TEXTS_PER_AWAIT):
+            some = slice(first, first + TEXTS_PER_AWAIT)
             starts = None if prefixes is None else prefixes[some]
-            results += await asyncio.to_thread(self._translate, texts[some], wanted, starts, hook, first=first)
+            results += await asyncio.to_thread(self._translate, texts[some], call, starts, hook, first=first)
         return results
 
     def translate_iter(
@@ -225,7 +219,7 @@ class Translator:
         hook: Hook | None = None,
         **options: Any,
     ) -> Iterator[Translation]:
-        """Translate a stream of any length in constant memory; ``at_once`` texts are read before the first answer.
+        """Translate a stream of any length in constant memory; ``at_once`` texts are read before the first result.
 
         ``prefix`` is what every translation has to begin with.
         """
@@ -240,9 +234,9 @@ class Translator:
     def translate_groups(
         self, groups: Iterable[list[str]], *, prefix: str = "", first: int = 0, hook: Hook | None = None, **options: Any
     ) -> Iterator[list[Translation]]:
-        """Translate texts that come some at a time, and give the results of each group when it is done.
+        """Translate texts that arrive in groups, and yield the results of each group.
 
-        ``prefix`` is what every translation has to begin with, ``first`` the number of the first text.
+        ``prefix`` is what every translation has to begin with, ``first`` the index of the first text.
         """
         self._workers.check_open()
         _check_text("the prefix", prefix)
@@ -262,8 +256,8 @@ class Translator:
     ) -> Summary:
         """Translate a file line by line into another, which appears under its name when it is complete.
 
-        A run that was interrupted, however it was, goes on with ``resume``: no line is lost or translated twice.
-        ``prefix`` is what every translation has to begin with. That a ``hook`` is still the same is up to the caller.
+        ``resume`` continues an interrupted run: no line is lost or translated twice. ``prefix`` is what every
+        translation has to begin with. The caller has to pass the same ``hook`` again.
         """
         return translate_file(
             self,
@@ -278,39 +272,41 @@ class Translator:
         )
 
     def stream(self, text: str, *, prefix: str = "", hook: Hook | None = None, **options: Any) -> TextStream:
-        """Translate one text and give the pieces of the translation as soon as they are certain.
+        """Translate one text and yield the pieces of the translation as soon as they cannot change any more.
 
-        Greedy search and sampling give every token, beam search what all beams have in common.
+        Greedy search and sampling yield every token, beam search what all beams have in common.
         """
         self._workers.check_open()
         _check_text("the text", text)
         _check_text("the prefix", prefix)
-        wanted = resolve_options(options, self.manifest)
-        if wanted.generation.num_return_sequences > 1:
-            count = wanted.generation.num_return_sequences
+        call = resolve_options(options, self.manifest)
+        if call.generation.num_return_sequences > 1:
+            count = call.generation.num_return_sequences
             raise UsageError(f"num_return_sequences is {count}, but a stream is one translation: set it to 1")
-        return TextStream(self._grow(text, wanted, prefix, hook))
+        return TextStream(self._texts_so_far(text, call, prefix, hook))
 
     def score(
         self, sources: Sequence[str], targets: Sequence[str], *, source_lang: str = "", target_lang: str = ""
     ) -> list[Score]:
-        """The log-probability of each target, its end mark included, as the translation of its source.
+        """Return the log-probability of each target, including its end token, as the translation of its source.
 
-        A first token that is forced, such as the tag of a language, stands before each target and does not count.
+        A forced first token, such as a language tag, precedes each target and does not count.
         """
         self._workers.check_open()
         _check_texts("source", sources)
         _check_texts("target", targets)
         if len(sources) != len(targets):
-            raise UsageError(f"there are {len(sources)} sources and {len(targets)} targets, but must be as many")
-        wanted = resolve_options({"source_lang": source_lang, "target_lang": target_lang}, self.manifest)
-        tokenizer, forced = self._speaking(wanted), _forced(wanted)
+            raise UsageError(
+                f"there are {len(sources)} sources and {len(targets)} targets; there must be one target for each source"
+            )
+        call = resolve_options({"source_lang": source_lang, "target_lang": target_lang}, self.manifest)
+        tokenizer, forced = self._tokenizer(call), _forced(call)
         source_ids = tokenizer.encode(sources)
         target_ids = [[*forced, *ids] for ids in tokenizer.encode_target(targets)]
         self._check_lengths("source", source_ids)
         self._check_lengths("target", target_ids)
-        found = self._reader.log_probabilities(
-            list(zip(source_ids, target_ids, strict=True)), wanted.generation.decoder_start_token_id, self._workers
+        found = self._scorer.log_probabilities(
+            list(zip(source_ids, target_ids, strict=True)), call.generation.decoder_start_token_id, self._workers
         )
         return [
             Score(
@@ -321,79 +317,80 @@ class Translator:
             for ids, scores in zip(target_ids, found, strict=True)
         ]
 
-    def _checked(
+    def _check(
         self, texts: Sequence[str], prefixes: Sequence[str] | None, options: dict[str, Any]
     ) -> tuple[Sequence[str], CallOptions, Sequence[str] | None]:
-        """What a call was given, after a look at it."""
+        """Check the arguments of a call, and resolve its options."""
         self._workers.check_open()
         _check_texts("text", texts)
         if prefixes is not None:
             _check_texts("prefix", prefixes)
             if len(prefixes) != len(texts):
-                raise UsageError(f"there are {len(prefixes)} prefixes for {len(texts)} texts, but must be as many")
+                raise UsageError(
+                    f"there are {len(prefixes)} prefixes for {len(texts)} texts; there must be one for each text"
+                )
         return texts, resolve_options(options, self.manifest), prefixes
 
     def _translate_groups(
-        self, groups: Iterable[list[str]], wanted: CallOptions, prefix: str, first: int, hook: Hook | None
+        self, groups: Iterable[list[str]], call: CallOptions, prefix: str, first: int, hook: Hook | None
     ) -> Iterator[list[Translation]]:
         for texts in groups:
             _check_texts("text", texts, first=first)
-            yield self._translate(texts, wanted, [prefix] * len(texts) if prefix else None, hook, first=first)
+            yield self._translate(texts, call, [prefix] * len(texts) if prefix else None, hook, first=first)
             first += len(texts)
 
     def _translate(
         self,
         texts: Sequence[str],
-        wanted: CallOptions,
+        call: CallOptions,
         prefixes: Sequence[str] | None,
         hook: Hook | None,
         *,
         first: int = 0,
     ) -> list[Translation]:
-        """``first`` is the number of the first text, where these are a piece of a longer stream."""
+        """Translate checked texts; ``first`` is the index of the first one in a longer stream."""
         try:
-            parts = self._parts(texts, wanted)
+            segments = self._segments(texts, call)
         except TextTooLongError as error:
-            raise error.behind(first) from None
-        starts = [self._prefix(part, prefixes, wanted) for part in parts]
-        found = self._decode(parts, starts, wanted, hook, first)
-        ranked = self._translations(parts, starts, found, wanted)
+            raise error.shifted(first) from None
+        starts = [self._prefix(segment, prefixes, call) for segment in segments]
+        hypotheses = self._decode(segments, starts, call, hook, first)
+        ranked = self._translations(segments, starts, hypotheses, call)
         results = [Translation(text="")] * len(texts)
-        for number, places in groupby(range(len(parts)), key=lambda place: parts[place].number):
-            whole = of_whole_text([ranked[place] for place in places], wanted.generation)
-            results[number] = best_first(whole)
+        for number, indices in groupby(range(len(segments)), key=lambda index: segments[index].text_index):
+            results[number] = with_alternatives(join_segments([ranked[index] for index in indices], call.generation))
         return results
 
-    def _speaking(self, wanted: CallOptions) -> Tokenizer:
-        """The tokenizer for the languages and the source prefix that a call asks for."""
-        return self.tokenizer.tagged(wanted.tags).with_source_prefix(wanted.text.source_prefix)
+    def _tokenizer(self, call: CallOptions) -> Tokenizer:
+        """Return the tokenizer for the languages and the source prefix of a call."""
+        return self.tokenizer.with_tags(call.tags).with_source_prefix(call.text.source_prefix)
 
-    def _parts(self, texts: Sequence[str], wanted: CallOptions) -> list[Segment]:
-        return make_segments(texts, self._speaking(wanted), longest=self.longest, long=wanted.text.long)
+    def _segments(self, texts: Sequence[str], call: CallOptions) -> list[Segment]:
+        return make_segments(texts, self._tokenizer(call), max_tokens=self.longest, long=call.text.long)
 
-    def _prefix(self, part: Segment, prefixes: Sequence[str] | None, wanted: CallOptions) -> Prefix:
-        """What the output of a part has to begin with; only the first part of a text has such a prefix."""
-        if prefixes is None or part.place > 0:
+    def _prefix(self, segment: Segment, prefixes: Sequence[str] | None, call: CallOptions) -> Prefix:
+        """Return the prefix of a segment's output; only the first segment of a text has one."""
+        if prefixes is None or segment.index > 0:
             return ()
-        prefix = tuple(self.tokenizer.encode_prefix(prefixes[part.number]))
-        forced = _forced(wanted)
+        prefix = tuple(self.tokenizer.encode_prefix(prefixes[segment.text_index]))
+        forced = _forced(call)
         if prefix and prefix[: len(forced)] != forced:
             prefix = (*forced, *prefix)  # the search forces a first token only where there is no prefix
         if len(prefix) >= self.longest:
-            raise UsageError(f"a prefix of {len(prefix)} tokens leaves no room: the model makes at most {self.longest}")
+            raise UsageError(f"the prefix has {len(prefix)} tokens, but the model generates at most {self.longest}")
         return prefix
 
     def _decode(
-        self, parts: list[Segment], starts: list[Prefix], wanted: CallOptions, hook: Hook | None, first: int
+        self, segments: list[Segment], starts: list[Prefix], call: CallOptions, hook: Hook | None, first: int
     ) -> list[list[Hypothesis]]:
         sentences = [
-            Sentence(source=part.ids, prefix=start, number=first + part.number, part=part.place)
-            for part, start in zip(parts, starts, strict=True)
+            Sentence(source=segment.ids, prefix=start, sentence_id=first + segment.text_index, segment_id=segment.index)
+            for segment, start in zip(segments, starts, strict=True)
         ]
         return decode_sentences(
             self.engine,
             sentences,
-            wanted.generation,
+            call.generation,
             hook=hook,
             workers=self._workers,
             longest=self.longest,
@@ -401,56 +398,56 @@ class Translator:
         )
 
     def _translations(
-        self, parts: list[Segment], starts: list[Prefix], found: list[list[Hypothesis]], wanted: CallOptions
+        self, segments: list[Segment], starts: list[Prefix], hypotheses: list[list[Hypothesis]], call: CallOptions
     ) -> list[list[Translation]]:
         ranked = [
-            [translation_of(part, one, start, self.tokenizer) for one in hypotheses]
-            for part, start, hypotheses in zip(parts, starts, found, strict=True)
+            [translation_of(segment, one, start, self.tokenizer) for one in best]
+            for segment, start, best in zip(segments, starts, hypotheses, strict=True)
         ]
-        if not wanted.text.attention:
+        if not call.text.attention:
             return ranked
-        return self._reader.with_attention(parts, ranked, wanted, self._speaking(wanted), self._workers)
+        return self._scorer.with_attention(segments, ranked, call, self._tokenizer(call), self._workers)
 
-    def _grow(self, text: str, wanted: CallOptions, prefix: str, hook: Hook | None) -> Grown:
-        parts = self._parts([text], wanted)
+    def _texts_so_far(self, text: str, call: CallOptions, prefix: str, hook: Hook | None) -> TextsSoFar:
         done: list[list[Translation]] = []
         before = ""
-        for part in parts:
-            start = self._prefix(part, [prefix] if prefix else None, wanted)
-            options = wanted.generation.within(1 + self.longest, prefix_length=1 + len(start))
+        for segment in self._segments([text], call):
+            start = self._prefix(segment, [prefix] if prefix else None, call)
+            options = call.generation.within(1 + self.longest, prefix_length=1 + len(start))
             block = prefix_block([[options.decoder_start_token_id, *start]], options)
-            growing = StreamingSearch(self.engine.start([part.ids]), block, options, part=part.place, hook=hook)
-            for tokens in growing:
-                yield join([before, self.tokenizer.decode_so_far([*start, *tokens])])
-            assert growing.found is not None
-            done += self._translations([part], [start], [[growing.found]], wanted)
-            before = join([before, done[-1][0].text])
-        return best_first(of_whole_text(done, wanted.generation)) if done else Translation(text="")
+            context = BatchContext(segment_ids=[segment.index], hook=hook)
+            search = StreamingSearch(self.engine.start([segment.ids]), block, options, context)
+            for tokens in search:
+                yield join_texts([before, self.tokenizer.decode_partial([*start, *tokens])])
+            assert search.result is not None
+            done += self._translations([segment], [start], [[search.result]], call)
+            before = join_texts([before, done[-1][0].text])
+        return with_alternatives(join_segments(done, call.generation)) if done else Translation(text="")
 
     def _check_lengths(self, name: str, rows: list[list[int]]) -> None:
-        for place, ids in enumerate(rows):
+        for index, ids in enumerate(rows):
             if len(ids) > self.longest:
-                raise TextTooLongError(place, len(ids), self.longest, name=name)
+                raise TextTooLongError(index, len(ids), self.longest, name=name)
 
     @property
-    def _reader(self) -> TargetScorer:
-        """Loaded when it is first wanted, once."""
+    def _scorer(self) -> TargetScorer:
+        """The scorer, loaded when it is first needed."""
         with self._lock:
-            if self._loaded_reader is None:
+            if self._loaded_scorer is None:
                 vocabulary = self.tokenizer.target.get_piece_size()
-                self._loaded_reader = TargetScorer(self.bundle, self.engine, vocabulary=vocabulary)
-            return self._loaded_reader
+                self._loaded_scorer = TargetScorer(self.bundle, self.engine, vocabulary=vocabulary)
+            return self._loaded_scorer
 
 
-def _forced(wanted: CallOptions) -> Prefix:
-    first = wanted.generation.forced_bos_token_id
+def _forced(call: CallOptions) -> Prefix:
+    first = call.generation.forced_bos_token_id
     return () if first is None else (first,)
 
 
 def _check_texts(name: str, texts: Any, *, first: int = 0) -> None:
-    """Refuse what is no list of texts; ``name`` says what each is, and ``first`` is the number of the first."""
+    """Check that ``texts`` is a list of strings; ``name`` tells what each one is, ``first`` is the first's index."""
     if isinstance(texts, str | bytes) or not hasattr(texts, "__getitem__"):
-        raise UsageError(f"a list of texts was wanted, one {name} each, but {type(texts).__name__} was given")
+        raise UsageError(f"expected a list of texts, one {name} each, but got {type(texts).__name__}")
     for number, text in enumerate(texts, start=first + 1):
         _check_text(f"{name} {number}", text)
 

@@ -30,5 +30,5 @@ def test_the_fused_bundle_says_what_the_portable_one_says(bundles) -> None:
 def test_states_and_cache_are_arrays_that_nobody_copies(bundles) -> None:
 
     step = OnnxEngine(load_bundle(bundles.tiny), threads=1).start([[5, 6, 7], [8]])
-    step.best(np.full((2, 1, 1), 2), np.arange(2)[:, None], 3)
+    step.top_k(np.full((2, 1, 1), 2), np.arange(2)[:, None], 3)
     assert {type(value) for value in (step.source | step.past).values()} == {np.ndarray}

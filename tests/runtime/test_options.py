@@ -78,5 +78,5 @@ def test_lists_and_numbers_of_numpy_are_welcome(manifest: Manifest) -> None:
 
 def test_a_bundle_that_cannot_show_attention_says_so_before_it_translates(manifest: Manifest) -> None:
     files = {name: entry for name, entry in manifest.files.items() if name != tensor_names.SCORER}
-    with pytest.raises(BundleError, match="cannot show attention"):
+    with pytest.raises(BundleError, match="has no scorer graph"):
         resolve_options({"attention": "all"}, replace(manifest, files=files))

@@ -3,17 +3,17 @@
 import numpy as np
 from tiny_checkpoint import TINY
 
-from seq2edge.search import Step
+from seq2edge.search import DecoderState
 
 LOGITS = 1e-4  # float32 sums in another order, logits of about 10
 
 
-def assert_steps_close(ours: Step, theirs: Step, count: int, *, prefix: int, beams: int) -> None:
+def assert_steps_close(ours: DecoderState, theirs: DecoderState, count: int, *, prefix: int, beams: int) -> None:
     """Random tokens behind random rows: a prefix, then more of them, while sentences leave from anywhere."""
     random = np.random.default_rng(0)
     rows = np.arange(count)[:, None]
     tokens = random.integers(4, TINY.target_vocabulary, (count, 1, prefix))
-    np.testing.assert_allclose(ours(tokens, rows), theirs(tokens, rows), atol=LOGITS)
+    np.testing.assert_allclose(ours.step(tokens, rows).logits, theirs.step(tokens, rows).logits, atol=LOGITS)
     for step in range(8):
         before = 1 if step == 0 else beams
         left = np.arange(count)
@@ -22,4 +22,4 @@ def assert_steps_close(ours: Step, theirs: Step, count: int, *, prefix: int, bea
             count -= 1
         rows = left[:, None] * before + random.integers(0, before, (count, beams))
         tokens = random.integers(4, TINY.target_vocabulary, (count, beams, 1))
-        np.testing.assert_allclose(ours(tokens, rows), theirs(tokens, rows), atol=LOGITS)
+        np.testing.assert_allclose(ours.step(tokens, rows).logits, theirs.step(tokens, rows).logits, atol=LOGITS)

@@ -1,7 +1,7 @@
-"""Choose tokens and drop sentences where the tensors are.
+"""Select tokens and rows in the memory of a device, with small graphs that fit every model.
 
-The graphs are small and know no model. Where tensors are in numpy's memory, onnxruntime's CPU provider runs them,
-whoever runs the model: it is faster than numpy, and other providers for a CPU order equal scores otherwise.
+Where tensors are in host memory, the CPU provider runs these graphs, whichever provider runs the model: it is faster
+than numpy, and other providers that compute on the CPU order ties differently.
 """
 
 from pathlib import Path
@@ -12,41 +12,42 @@ import numpy as np
 from seq2edge.devices import topk_graphs
 from seq2edge.devices.registry import DeviceConfig
 from seq2edge.devices.session import CPU_CONFIG, Array, Tensor, open_session, run_on_device
-from seq2edge.search import Ids, Scores
+from seq2edge.search import Ids, TopK
 
 if TYPE_CHECKING:
     from onnxruntime import InferenceSession
 
 
 class DeviceTopK:
-    """The small graphs on a device."""
+    """The selection graphs on a device."""
 
-    def __init__(self, device_config: DeviceConfig, *, threads: int, kinds: set[str]) -> None:
+    def __init__(self, device_config: DeviceConfig, *, threads: int, dtypes: set[str]) -> None:
         self.memory = device_config.kind.memory
-        own = CPU_CONFIG if device_config.kind.is_host else device_config
+        selector = CPU_CONFIG if device_config.kind.is_host else device_config
 
         def opened(file: Path) -> "InferenceSession":
-            return open_session(file, threads=threads, device_config=own)
+            return open_session(file, threads=threads, device_config=selector)
 
         self.likeliest, self.best = opened(topk_graphs.LIKELIEST), opened(topk_graphs.BEST)
-        self.selecting = {kind: opened(topk_graphs.selecting(kind)) for kind in sorted(kinds)}
+        self.selecting = {dtype: opened(topk_graphs.selecting(dtype)) for dtype in sorted(dtypes)}
 
-    def choose(self, logits: Tensor, count: int) -> tuple[Ids, Scores]:  # (B, K, V) -> (B, K, count) each
-        """The best tokens of each row, best first, and their log-probabilities; only these leave the device."""
-        graph, given = self.likeliest, {topk_graphs.LOGITS: logits}
-        if count > 1:
-            graph, given = self.best, {**given, topk_graphs.COUNT: np.array([count], np.int64)}
-        wanted = (topk_graphs.TOKENS, topk_graphs.SCORES)
-        found = run_on_device(graph, given, memory=self.memory, fetched=wanted)
-        return found[topk_graphs.TOKENS], found[topk_graphs.SCORES]
+    def top_k(self, logits: Tensor, k: int) -> TopK:  # (B, K, V) -> (B, K, k) each
+        """Return the best tokens of each row, best first; only these leave the device."""
+        graph, inputs = self.likeliest, {topk_graphs.LOGITS: logits}
+        if k > 1:
+            graph, inputs = self.best, {**inputs, topk_graphs.COUNT: np.array([k], np.int64)}
+        fetched = (topk_graphs.TOKENS, topk_graphs.SCORES)
+        outputs = run_on_device(graph, inputs, memory=self.memory, fetched=fetched)
+        return TopK(outputs[topk_graphs.TOKENS], outputs[topk_graphs.SCORES])
 
-    def select(self, states: Tensor, rows: Ids, kind: str) -> Tensor:
-        """Some rows of a tensor of a kind of numbers; an array is brought to the device on the way."""
-        given = {topk_graphs.STATES: states, topk_graphs.ROWS: rows}
-        return run_on_device(self.selecting[kind], given, memory=self.memory)[topk_graphs.SELECTED]
+    def select(self, states: Tensor, rows: Ids, dtype: str) -> Tensor:
+        """Return some rows of a tensor; a numpy array is copied to the device on the way."""
+        inputs = {topk_graphs.STATES: states, topk_graphs.ROWS: rows}
+        return run_on_device(self.selecting[dtype], inputs, memory=self.memory)[topk_graphs.SELECTED]
 
-    def fetch(self, states: Tensor, rows: Ids, kind: str) -> Array:
-        """The same brought back as an array."""
-        given, wanted = {topk_graphs.STATES: states, topk_graphs.ROWS: rows}, (topk_graphs.SELECTED,)
-        found: Array = run_on_device(self.selecting[kind], given, memory=self.memory, fetched=wanted)[wanted[0]]
-        return found
+    def fetch(self, states: Tensor, rows: Ids, dtype: str) -> Array:
+        """Return some rows of a tensor as a numpy array."""
+        inputs, fetched = {topk_graphs.STATES: states, topk_graphs.ROWS: rows}, (topk_graphs.SELECTED,)
+        outputs = run_on_device(self.selecting[dtype], inputs, memory=self.memory, fetched=fetched)
+        array: Array = outputs[topk_graphs.SELECTED]
+        return array

@@ -1,7 +1,7 @@
 """Run the encoder of a bundle.
 
-A large batch is encoded in a few parts of like length: so little is spent on padding, and what the encoder computes on
-the way stays in the caches of the CPU.
+A large batch is encoded in several parts of similar length, so that little is spent on padding and the activations stay
+in the CPU's caches.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -22,7 +22,7 @@ TOKENS_AT_ONCE = 256
 
 
 def encode(encoder: "InferenceSession", sources: list[list[int]], *, pad: int) -> dict[str, NDArray[Any]]:
-    """What a decoder graph reads of the sentences: the mask of their tokens and the cross states, by input."""
+    """Return what a decoder reads of the sentences, by input: the source mask and the cross-attention states."""
     source, mask = pad_sources(sources, pad)
     states = run(encoder, {tensor_names.SOURCE: source, tensor_names.SOURCE_MASK: mask})
     cross = [output.name for output in encoder.get_outputs()]
@@ -30,43 +30,43 @@ def encode(encoder: "InferenceSession", sources: list[list[int]], *, pad: int) -
 
 
 def encode_batch(
-    encoder: "InferenceSession", sources: list[list[int]], *, pad: int, blocks: ArrayPool
+    encoder: "InferenceSession", sources: list[list[int]], *, pad: int, pool: ArrayPool
 ) -> tuple[NDArray[np.bool_], Scores]:
-    """The mask (B, S), and the cross states of all layers in one array (N, B, H, S, d), in the encoder's order."""
+    """Return the source mask (B, S), and the cross-attention states of all layers as one array (N, B, H, S, d)."""
     lengths = np.array([len(source) for source in sources])
     outputs = encoder.get_outputs()
     _, heads, _, width = outputs[0].shape
     shape = (len(outputs), len(sources), heads, int(lengths.max()), width)
-    states: Scores = blocks.take(shape, np.float32)  # (N, B, H, S, d)
+    states: Scores = pool.take(shape, np.float32)  # (N, B, H, S, d)
     for part in _parts(lengths):
-        given = encode(encoder, [sources[place] for place in part], pad=pad)
+        encoded = encode(encoder, [sources[index] for index in part], pad=pad)
         longest = int(lengths[part].max())
-        for number, one in enumerate(outputs):
-            _check_shape(one.name, given[one.name].shape, (len(part), heads, longest, width))
-            states[number, part, :, :longest] = given[one.name]
-        states[:, part, :, longest:] = 0  # whatever has been there must not be infinite
-        del given  # else it is kept while the next part is encoded
+        for state, output in enumerate(outputs):
+            _check_shape(output.name, encoded[output.name].shape, (len(part), heads, longest, width))
+            states[state, part, :, :longest] = encoded[output.name]
+        states[:, part, :, longest:] = 0  # the array is reused, and its old content could be infinite
+        del encoded  # else it stays in memory while the next part is encoded
     return np.arange(lengths.max()) < lengths[:, None], states
 
 
-def _check_shape(name: str, found: tuple[int, ...], wanted: tuple[int, ...]) -> None:
-    """What a graph says of its outputs need not be what they are."""
-    if found != wanted:
-        raise BundleError(f"the encoder gives {name} as {found} instead of {wanted}")
+def _check_shape(name: str, shape: tuple[int, ...], expected: tuple[int, ...]) -> None:
+    """Check an output, because what a graph declares need not be what it computes."""
+    if shape != expected:
+        raise BundleError(f"the encoder returned {name} with the shape {shape} instead of {expected}")
 
 
 def _parts(lengths: Ids) -> list[Ids]:
-    """The places of sentences of like length, so many that they have few tokens together, padding included."""
+    """Return the indices of sentences of similar length, in parts with few tokens including padding."""
     parts: list[list[int]] = [[]]
-    for place in np.argsort(lengths, kind="stable").tolist():  # the longest of a part comes last
-        if parts[-1] and (len(parts[-1]) + 1) * lengths[place] > TOKENS_AT_ONCE:
+    for index in np.argsort(lengths, kind="stable").tolist():  # the longest of a part comes last
+        if parts[-1] and (len(parts[-1]) + 1) * lengths[index] > TOKENS_AT_ONCE:
             parts.append([])
-        parts[-1].append(place)
+        parts[-1].append(index)
     return [np.array(part) for part in parts]
 
 
 def pad_sources(sources: list[list[int]], pad: int) -> tuple[Ids, NDArray[np.bool_]]:
-    """Sentences of different lengths as one array, and a mask that is true where there is a token."""
+    """Return sentences of different lengths as one array, and a mask that is true for tokens and false for padding."""
     lengths = np.array([len(source) for source in sources])
     mask = np.arange(lengths.max()) < lengths[:, None]  # (B, S)
     padded = np.full(mask.shape, pad, np.int64)

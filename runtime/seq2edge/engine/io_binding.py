@@ -1,4 +1,4 @@
-"""Arrays that onnxruntime reads and writes where they are."""
+"""Bind numpy arrays to a session once, and run it many times."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
@@ -12,9 +12,9 @@ if TYPE_CHECKING:
 
 
 class BoundRun:
-    """Calls of a graph with the same arrays again and again: only what is in them changes.
+    """Run a graph on the same arrays again and again; only their content changes.
 
-    An array that is bound under the name of an input and of an output is changed in place.
+    An array that is bound to an input and an output is changed in place.
     """
 
     def __init__(

@@ -1,9 +1,10 @@
-"""Decode with a cache that grows and never leaves its device: every call gives a new one.
+"""Decode with a KV cache that every call returns one token longer, and that never leaves its device.
 
-All that is large stays where the device has it: the cross states, the cache and the logits. A step brings tokens and
-rows there, and the best tokens with their scores back; all logits only where a search has to see them.
+The cross-attention states, the cache and the logits stay in the memory of the device. A step copies tokens and rows to
+it, and the best tokens with their log-probabilities back; all logits only if the search has to see them.
 """
 
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,87 +12,93 @@ from numpy.typing import NDArray
 
 from seq2edge.bundle import tensor_names
 from seq2edge.devices.session import Tensor, run_on_device
-from seq2edge.engine.decoder_inputs import RestrictedVocabulary, empty_past
+from seq2edge.engine.decoder_inputs import RestrictedVocabulary, empty_past, vocabulary_size
 from seq2edge.engine.device_topk import DeviceTopK
 from seq2edge.engine.encoder import pad_sources
-from seq2edge.search import Ids, Scores
+from seq2edge.errors import NotANumberError
+from seq2edge.search import DecoderState, Ids, StepOutput, TopK
 
 if TYPE_CHECKING:
     from onnxruntime import InferenceSession
 
 
-class AppendCacheState:
-    """Decode one step; keeps the cache, and drops the sentences that the search has dropped.
+class AppendCacheState(DecoderState):
+    """A decoder state whose graph selects the rows of the cache and appends to them.
 
-    The graph selects the rows of the cache that go on, and says itself what the cache looks like: its inputs that begin
-    with ``past``, in the order of its outputs behind the logits.
+    The graph defines what the cache looks like: its inputs that begin with ``past``, in the order of its outputs behind
+    the logits.
     """
+
+    selects_on_device = True
 
     def __init__(
         self,
         encoder: "InferenceSession",
         decoder: "InferenceSession",
-        chooser: DeviceTopK,
+        device_topk: DeviceTopK,
         sources: list[list[int]],
         *,
         pad: int,
     ) -> None:
-        self.decoder, self.chooser, self.memory = decoder, chooser, chooser.memory
-        self.kinds = source_kinds(decoder)
-        self.words: RestrictedVocabulary | None = None
+        self.decoder, self.device_topk, self.memory = decoder, device_topk, device_topk.memory
+        self.dtypes = source_dtypes(decoder)
+        self.vocabulary: RestrictedVocabulary | None = None
         self.sentences, self.rows_per_sentence = len(sources), 1
-        self.source = self._encoded(encoder, sources, pad)  # by input: mask and cross states, one row a sentence
+        self.source = self._encode(encoder, sources, pad)  # by input: mask and cross states, one row per sentence
         self.past: dict[str, Tensor] = {**empty_past(decoder, rows=len(sources))}
 
-    def _encoded(self, encoder: "InferenceSession", sources: list[list[int]], pad: int) -> dict[str, Tensor]:
+    def _encode(self, encoder: "InferenceSession", sources: list[list[int]], pad: int) -> dict[str, Tensor]:
         ids, mask = pad_sources(sources, pad)
-        cross = run_on_device(encoder, {tensor_names.SOURCE: ids, tensor_names.SOURCE_MASK: mask}, memory=self.memory)
-        there = self.chooser.select(mask, np.arange(len(sources)), self.kinds[tensor_names.SOURCE_MASK])
-        return {**cross, tensor_names.SOURCE_MASK: there}
+        inputs = {tensor_names.SOURCE: ids, tensor_names.SOURCE_MASK: mask}
+        cross = run_on_device(encoder, inputs, memory=self.memory)
+        mask_dtype = self.dtypes[tensor_names.SOURCE_MASK]
+        return {**cross, tensor_names.SOURCE_MASK: self.device_topk.select(mask, np.arange(len(sources)), mask_dtype)}
 
-    def with_words(self, words: RestrictedVocabulary | None) -> "AppendCacheState":
-        """The same among some words, which the graph is then given."""
-        self.words = words
+    def with_vocabulary(self, vocabulary: RestrictedVocabulary | None) -> "AppendCacheState":
+        """Restrict the decoder to a part of the vocabulary."""
+        self.vocabulary = vocabulary
         return self
 
     @property
     def cross_states(self) -> dict[str, NDArray[Any]]:
-        """What the encoder has handed over."""
-        cross, everybody = {**self.source}, np.arange(self.sentences)
+        cross, all_rows = {**self.source}, np.arange(self.sentences)
         cross.pop(tensor_names.SOURCE_MASK)
-        return {name: self.chooser.fetch(states, everybody, self.kinds[name]) for name, states in cross.items()}
+        return {name: self.device_topk.fetch(states, all_rows, self.dtypes[name]) for name, states in cross.items()}
 
-    @property
-    def vocabulary(self) -> int:
-        return int(next(one.shape[-1] for one in self.decoder.get_outputs() if one.name == tensor_names.LOGITS))
+    def step(self, tokens: Ids, rows: Ids) -> StepOutput:
+        return StepOutput(self._run(tokens, rows, fetched=(tensor_names.LOGITS,)))
 
-    def __call__(self, tokens: Ids, rows: Ids) -> Scores:  # (B, K, T), (B, K) -> (B, K, V)
-        scores: Scores = self._step(tokens, rows, fetched=(tensor_names.LOGITS,))
-        return scores
+    def top_k(self, tokens: Ids, rows: Ids, k: int) -> TopK:
+        best = self.device_topk.top_k(self._run(tokens, rows), min(k, self._vocabulary_size))
+        if np.isnan(best.log_probabilities).any():
+            raise NotANumberError("the decoder returned scores that are not numbers (NaN): try a higher precision")
+        return best
 
-    def best(self, tokens: Ids, rows: Ids, count: int) -> tuple[Ids, Scores]:  # (B, K, T), (B, K) -> (B, K, count) each
-        """The best next tokens of each row, best first, and their log-probabilities."""
-        return self.chooser.choose(self._step(tokens, rows), count)
-
-    def _step(self, tokens: Ids, rows: Ids, fetched: tuple[str, ...] = ()) -> Tensor:
+    def _run(self, tokens: Ids, rows: Ids, fetched: tuple[str, ...] = ()) -> Tensor:
         self._keep_sentences(rows[:, 0] // self.rows_per_sentence)
-        words = {} if self.words is None else self.words.inputs(self.words.bias[:, None])  # (B, 1, U)
-        given = {tensor_names.TARGET: tokens, tensor_names.ROWS: rows, **self.source, **self.past, **words}
-        found = run_on_device(self.decoder, given, memory=self.memory, fetched=fetched)
-        self.past = {name: found[tensor_names.present_of(name)] for name in self.past}
+        vocabulary = (
+            {} if self.vocabulary is None else self.vocabulary.inputs(self.vocabulary.bias[:, None])
+        )  # (B, 1, U)
+        inputs = {tensor_names.TARGET: tokens, tensor_names.ROWS: rows, **self.source, **self.past, **vocabulary}
+        outputs = run_on_device(self.decoder, inputs, memory=self.memory, fetched=fetched)
+        self.past = {name: outputs[tensor_names.present_of(name)] for name in self.past}
         self.rows_per_sentence = rows.shape[1]
-        return found[tensor_names.LOGITS]
+        return outputs[tensor_names.LOGITS]
 
     def _keep_sentences(self, kept: Ids) -> None:
         if len(kept) < self.sentences:
-            self.source = {n: self.chooser.select(states, kept, self.kinds[n]) for n, states in self.source.items()}
-            self.words = self.words and self.words.only(kept)
+            select, dtypes = self.device_topk.select, self.dtypes
+            self.source = {name: select(states, kept, dtypes[name]) for name, states in self.source.items()}
+            self.vocabulary = self.vocabulary and self.vocabulary.only(kept)
             self.sentences = len(kept)
 
+    @cached_property
+    def _vocabulary_size(self) -> int:
+        return vocabulary_size(self.decoder) if self.vocabulary is None else len(self.vocabulary.token_ids)
 
-def source_kinds(decoder: "InferenceSession") -> dict[str, str]:
-    """The kind of numbers of what a decoder reads of its source, by input."""
-    read = [
-        one for one in decoder.get_inputs() if one.name == tensor_names.SOURCE_MASK or tensor_names.is_cross(one.name)
-    ]
-    return {one.name: one.type.removeprefix("tensor(").removesuffix(")") for one in read}
+
+def source_dtypes(decoder: "InferenceSession") -> dict[str, str]:
+    """Return the dtypes of what a decoder reads of its source, by input."""
+    inputs = {one.name: one.type for one in decoder.get_inputs()}
+    read = {name for name in inputs if name == tensor_names.SOURCE_MASK or tensor_names.is_cross(name)}
+    return {name: type.removeprefix("tensor(").removesuffix(")") for name, type in inputs.items() if name in read}

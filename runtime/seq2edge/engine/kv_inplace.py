@@ -1,17 +1,13 @@
-"""Decode with a cache in buffers that onnxruntime fills in place.
+"""Decode with a KV cache in buffers that onnxruntime writes to in place.
 
-Each sentence has a slot: a row of the cross states, and K rows of the cache. Which row of the slots belongs to which
-row of the search is told to the graph, which gives the logits in the order of the search. So little has to move: when a
-sentence is dropped, the one in the last slot takes its place; when several beams continue one, the first of them stays
-in its row, and what is new in it is copied to rows that no beam continues.
+Each sentence has a slot: a row of the cross-attention states, and K rows of the cache. The graph is told which row of
+the slots belongs to which row of the search, and returns the logits in the order of the search. So little has to move:
+when a sentence is dropped, the one in the last slot moves to its slot; when several beams continue one, the first keeps
+its row and the others get copies in rows that no beam continues. The beams of a sentence descend from one another, so
+their rows have most tokens in common, and only what differs is copied.
 
-Shapes at line ends: B sentences, K rows of each, R = B * K, S source tokens, N states, H heads, L room for tokens,
-P tokens in the cache, T new ones, d numbers a head, V the vocabulary.
-
-Which rows of the cache the beams of a sentence have, and how little must be copied when some go on from one.
-
-The beams of a sentence come from one another, so their rows begin alike, most often up to a few tokens ago. Who
-remembers how far need not copy that much.
+Shapes at line ends: B sentences, K rows of each, R = B * K, S source tokens, N states, H heads, L capacity in tokens,
+T new tokens, d the width of a head, V the vocabulary size.
 """
 
 from collections.abc import Sequence
@@ -22,16 +18,19 @@ from numpy.typing import NDArray
 
 from seq2edge.bundle import tensor_names
 from seq2edge.engine.array_pool import ArrayPool
-from seq2edge.engine.decoder_inputs import RestrictedVocabulary, bias_of
+from seq2edge.engine.decoder_inputs import RestrictedVocabulary, source_bias, vocabulary_size
 from seq2edge.engine.io_binding import BoundRun
-from seq2edge.search import Ids, Scores
+from seq2edge.search import DecoderState, Ids, Scores, StepOutput
 
 if TYPE_CHECKING:
     from onnxruntime import InferenceSession
 
 
+CAPACITY = 32  # tokens of a new cache; a full one is doubled
+
+
 class RowCopy(NamedTuple):
-    """Tokens from ``start`` on that a row of the cache is to have from another; what comes before is alike."""
+    """Copy the tokens from ``start`` on from one row of the cache to another; those before are the same."""
 
     source: int
     target: int
@@ -39,66 +38,61 @@ class RowCopy(NamedTuple):
 
 
 class CacheSlot:
-    """The rows of one sentence, as many as it has beams, all alike when it begins."""
+    """The cache rows of one sentence, one per beam, all equal at first."""
 
     def __init__(self, number: int, *, size: int, length: int) -> None:
         self.number = number
-        self.rows = list(range(size))  # of each beam, counted in the slot
-        self.alike = [[length] * size for _ in range(size)]  # how many first tokens two rows have in common
+        self.rows = list(range(size))  # the row of each beam, counted within the slot
+        self.common = [[length] * size for _ in range(size)]  # the number of first tokens that two rows share
 
     @property
-    def places(self) -> list[int]:
+    def cache_rows(self) -> list[int]:
         """The row of each beam, counted through all slots."""
         first = self.number * len(self.rows)
         return [first + row for row in self.rows]
 
     def follow(self, parents: Sequence[int], length: int) -> list[RowCopy]:
-        """Let each beam go on from one of the beams before, which have so many tokens.
+        """Let each beam continue one of the previous beams, which have ``length`` tokens; return the copies it takes.
 
-        The first that goes on from a beam has its row, the others have copies in rows from which none goes on.
+        The first beam that continues another keeps its row, the others get copies in rows that none continues.
         """
-        wanted = [self.rows[parent] for parent in parents]
-        free = [row for row in self.rows if row not in wanted]
+        continued = [self.rows[parent] for parent in parents]
+        free = [row for row in self.rows if row not in continued]
         if not free:
-            self.rows = wanted
+            self.rows = continued
             return []
-        first, self.rows, copies = self.number * len(wanted), [], []
-        for row in wanted:
+        first, self.rows, copies = self.number * len(continued), [], []
+        for row in continued:
             if row in self.rows:
-                source, row = row, max(free, key=self.alike[row].__getitem__)
+                source, row = row, max(free, key=self.common[row].__getitem__)
                 free.remove(row)
-                copies.append(RowCopy(first + source, first + row, self.alike[source][row]))
-                self._make_alike(source, row, length)
+                copies.append(RowCopy(first + source, first + row, self.common[source][row]))
+                self._record_copy(source, row, length)
             self.rows.append(row)
         return copies
 
-    def _make_alike(self, source: int, target: int, length: int) -> None:
-        for row, common in enumerate(self.alike[source]):
-            self.alike[target][row] = self.alike[row][target] = common
-        self.alike[source][target] = self.alike[target][source] = length
+    def _record_copy(self, source: int, target: int, length: int) -> None:
+        for row, common in enumerate(self.common[source]):
+            self.common[target][row] = self.common[row][target] = common
+        self.common[source][target] = self.common[target][source] = length
 
 
-ROOM = 32  # tokens that a new cache has room for; when it is full, it gets twice as much
-
-
-class InplaceCacheState:
-    """Decode one step; keeps the cache, and drops the sentences that the search has dropped.
-
-    The logits that a call gives are overwritten by the next one.
-    """
+class InplaceCacheState(DecoderState):
+    """A decoder state over buffers that are bound once; the logits of a call are overwritten by the next."""
 
     def __init__(
         self,
         decoder: "InferenceSession",
         mask: NDArray[np.bool_],
         cross: Scores,
-        blocks: ArrayPool | None = None,
-        words: RestrictedVocabulary | None = None,
+        pool: ArrayPool | None = None,
+        vocabulary: RestrictedVocabulary | None = None,
     ) -> None:
         inputs = [entry.name for entry in decoder.get_inputs()]
         self.decoder = decoder
-        self.blocks = blocks or ArrayPool()
-        self.words = words
+        self.pool = pool or ArrayPool()
+        self.vocabulary = vocabulary
+        self.vocabulary_size = vocabulary_size(decoder) if vocabulary is None else len(vocabulary.token_ids)
         self.mask = mask  # (B, S)
         self.cross = cross  # (N, B, H, S, d)
         self.cross_names = [name for name in inputs if tensor_names.is_cross(name)]
@@ -108,9 +102,7 @@ class InplaceCacheState:
         self.length = 0
         self.slots = [CacheSlot(number, size=1, length=0) for number in range(batch)]  # (B,)
         self.shape = (batch, 1)  # B and K of the last call
-        self.same_rows = np.arange(
-            batch, dtype=np.int64
-        ).tobytes()  # what is asked for when every row goes on by itself
+        self.same_rows = _same_rows(batch)  # the rows of a call in which every row continues itself
         self.tokens: Ids = np.empty((0, 0, 0), np.int64)
         self.tokens_by_row: Ids = np.empty((0, 0), np.int64)  # the same memory
         self.positions: Ids = np.empty(0, np.int64)
@@ -123,14 +115,13 @@ class InplaceCacheState:
 
     @property
     def cross_states(self) -> dict[str, NDArray[Any]]:
-        """What the encoder has handed over."""
         return dict(zip(self.cross_names, self.cross, strict=True))
 
-    def __call__(self, tokens: Ids, rows: Ids) -> Scores:  # (B, K, T), (B, K) -> (B, K, V)
+    def step(self, tokens: Ids, rows: Ids) -> StepOutput:  # (B, K, T), (B, K)
         if rows.shape != self.shape or rows.tobytes() != self.same_rows:
             self._follow(rows)
         new = tokens.shape[2]
-        self._make_room(new)
+        self._reserve(new)
         if self.bound is None or self.tokens.shape != tokens.shape:
             self.bound = self._bind(tokens.shape)
         self.tokens_by_row[self.wanted] = tokens.reshape(-1, new)
@@ -139,11 +130,10 @@ class InplaceCacheState:
         self.last.fill(self.length - 1)
         self.total.fill(self.length)
         self.bound()
-        scores: Scores = self.logits.reshape(*rows.shape, -1)
-        return scores
+        return StepOutput(self.logits.reshape(*rows.shape, -1), self.log_totals)
 
     def _follow(self, rows: Ids) -> None:  # (B, K)
-        """Let every row go on from where the search says, and forget the sentences that it has left out."""
+        """Let every row continue the row that the search says, and drop the sentences that it has left out."""
         before = len(self.slots[0].rows)
         if len(rows) < len(self.slots):
             self._drop_others(rows[:, 0] // before)
@@ -152,14 +142,11 @@ class InplaceCacheState:
         else:
             self._copy_beams((rows % before).tolist())
         if rows.shape != self.shape:
-            self.shape, self.same_rows = (
-                rows.shape,
-                np.arange(rows.size, dtype=np.int64).tobytes(),
-            )  # faster to compare than arrays
+            self.shape, self.same_rows = rows.shape, _same_rows(rows.size)
 
     def _drop_others(self, kept: Ids) -> None:  # (B,)
-        """Let the sentences that go on have the first slots."""
-        self.words = self.words and self.words.only(kept)
+        """Move the sentences that go on to the first slots."""
+        self.vocabulary = self.vocabulary and self.vocabulary.only(kept)
         self.slots = [self.slots[sentence] for sentence in kept.tolist()]
         count, taken = len(self.slots), {slot.number for slot in self.slots}
         free = (number for number in range(count) if number not in taken)
@@ -170,7 +157,7 @@ class InplaceCacheState:
         self.cache, self.bound = self.cache[:, : count * len(self.slots[0].rows)], None
 
     def _move(self, slot: CacheSlot, number: int) -> None:
-        """Take all that a sentence has to another slot."""
+        """Move a sentence to another slot."""
         size, length = len(slot.rows), self.length
         self.mask[number] = self.mask[slot.number]
         self.cross[:, number] = self.cross[:, slot.number]
@@ -179,33 +166,34 @@ class InplaceCacheState:
         slot.number = number
 
     def _copy_beams(self, parents: list[list[int]]) -> None:  # (B, K)
-        """A row for each beam: that of the one it continues, or a copy of it in a row that is free."""
+        """Give each beam the row of the beam that it continues, or a copy of it in a free row."""
         cache, length = self.cache, self.length
         for slot, of_sentence in zip(self.slots, parents, strict=True):
             for source, target, start in slot.follow(of_sentence, length):
                 cache[:, target, :, start:length] = cache[:, source, :, start:length]
         if self.bound is not None:
-            self.wanted[:] = self._places
+            self.wanted[:] = self._cache_rows
 
     def _multiply_rows(self, count: int) -> None:
-        """A new cache with several rows for each sentence, which all continue the one that it has had."""
-        states, batch, heads, room, width = self.cache.shape
-        cache = self.blocks.take((states, batch * count, heads, room, width), np.float32)
-        slots = cache.reshape(states, batch, count, heads, room, width)
+        """Give each sentence several rows, which all continue its only one."""
+        states, batch, heads, capacity, width = self.cache.shape
+        cache = self.pool.take((states, batch * count, heads, capacity, width), np.float32)
+        slots = cache.reshape(states, batch, count, heads, capacity, width)
         slots[:, :, :, :, : self.length] = self.cache[:, :, None, :, : self.length]
         self.cache, self.bound = cache, None
         self.slots = [CacheSlot(slot.number, size=count, length=self.length) for slot in self.slots]
 
     @property
-    def _places(self) -> list[int]:  # (R,)
+    def _cache_rows(self) -> list[int]:  # (R,)
         """The row of the cache that each row of the search has."""
-        return [place for slot in self.slots for place in slot.places]
+        return [row for slot in self.slots for row in slot.cache_rows]
 
-    def _make_room(self, new: int) -> None:
-        states, rows, heads, room, width = self.cache.shape
-        if self.length + new > room:
-            room = max(ROOM, 2 * room, self.length + new)
-            cache = self.blocks.take((states, rows, heads, room, width), np.float32)
+    def _reserve(self, new: int) -> None:
+        """Make the cache large enough for new tokens."""
+        states, rows, heads, capacity, width = self.cache.shape
+        if self.length + new > capacity:
+            capacity = max(CAPACITY, 2 * capacity, self.length + new)
+            cache = self.pool.take((states, rows, heads, capacity, width), np.float32)
             cache[:, :, :, : self.length] = self.cache[:, :, :, : self.length]
             self.cache, self.bound = cache, None
 
@@ -213,13 +201,13 @@ class InplaceCacheState:
         self.tokens = np.empty(shape, np.int64)
         self.tokens_by_row = self.tokens.reshape(-1, shape[2])
         self.positions = np.arange(self.length, self.length + shape[2], dtype=np.int64)
-        self.wanted = np.array(self._places, dtype=np.int64)
+        self.wanted = np.array(self._cache_rows, dtype=np.int64)
         self.last = np.empty(self.wanted.size, np.int32)
         if self.wanted.size > len(self.logits):
-            self.logits = self.blocks.take((self.wanted.size, self._vocabulary), np.float32)
+            self.logits = self.pool.take((self.wanted.size, self.vocabulary_size), np.float32)
         self.logits = self.logits[: self.wanted.size]
         self.log_totals = np.empty(self.wanted.size, np.float32)
-        words = {} if self.words is None else self.words.inputs(np.repeat(self.words.bias, shape[1], axis=0))
+        restricted = self.vocabulary and self.vocabulary.inputs(np.repeat(self.vocabulary.bias, shape[1], axis=0))
         caches = list(self.cache)
         inputs = {
             tensor_names.TARGET: self.tokens,
@@ -227,8 +215,8 @@ class InplaceCacheState:
             tensor_names.LAST: self.last,
             tensor_names.TOTAL: self.total,
             tensor_names.WANTED: self.wanted,
-            tensor_names.SOURCE_BIAS: bias_of(self.mask, shape[1] * shape[2]),
-            **words,
+            tensor_names.SOURCE_BIAS: source_bias(self.mask, shape[1] * shape[2]),
+            **(restricted or {}),
             **self.cross_states,
             **dict(zip(self.past_names, caches, strict=True)),
         }
@@ -236,8 +224,7 @@ class InplaceCacheState:
         scores = {tensor_names.LOGITS: self.logits, tensor_names.LOG_TOTALS: self.log_totals}
         return BoundRun(self.decoder, inputs, {**scores, **dict(zip(present, caches, strict=True))})
 
-    @property
-    def _vocabulary(self) -> int:
-        if self.words is not None:
-            return len(self.words.ids)
-        return int(next(one.shape[-1] for one in self.decoder.get_outputs() if one.name == tensor_names.LOGITS))
+
+def _same_rows(count: int) -> bytes:
+    """Return 0, 1, ... as bytes, which are faster to compare than arrays."""
+    return np.arange(count, dtype=np.int64).tobytes()

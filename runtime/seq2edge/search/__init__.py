@@ -1,4 +1,4 @@
-"""Search for the best continuation of a prefix with any decoder that can take one step."""
+"""Greedy, beam and sampling search over any decoder that implements ``DecoderState``."""
 
 from collections.abc import Sequence
 
@@ -9,60 +9,62 @@ from seq2edge.errors import WrongValueError
 from seq2edge.search.beam import beam_search
 from seq2edge.search.greedy import greedy
 from seq2edge.search.hypothesis import Hypothesis
-from seq2edge.search.interface import Hook, Ids, Scores, Step
+from seq2edge.search.interface import DecoderState
 from seq2edge.search.restricted_vocabulary import restrict
 from seq2edge.search.sampling import sample
 from seq2edge.search.streaming import StreamingSearch
+from seq2edge.search.types import BatchContext, Flags, Hook, Ids, Scores, StepOutput, TopK
 
-__all__ = ["Hook", "Hypothesis", "Ids", "Scores", "Step", "StreamingSearch", "prefix_block", "search"]
+__all__ = [
+    "BatchContext",
+    "DecoderState",
+    "Flags",
+    "Hook",
+    "Hypothesis",
+    "Ids",
+    "Scores",
+    "StepOutput",
+    "StreamingSearch",
+    "TopK",
+    "prefix_block",
+    "search",
+]
+
+NO_CONTEXT = BatchContext()
 
 
 def search(
-    step: Step,
+    state: DecoderState,
     prefixes: Sequence[Sequence[int]],
     options: GenerationOptions,
-    *,
-    numbers: Sequence[int] | None = None,
-    parts: Sequence[int] | None = None,
-    hook: Hook | None = None,
+    context: BatchContext = NO_CONTEXT,
 ) -> list[list[Hypothesis]]:
-    """Give ``num_return_sequences`` hypotheses for each sentence, best first.
+    """Return ``num_return_sequences`` hypotheses for each sentence, best first.
 
-    A prefix is the start token and what the output has to begin with; those of one call have one length.
-    ``numbers`` names the sentences, so that one draws the same samples in every batch and a hook knows it; 0, 1, ...
-    unless given. Those of one number are ``parts`` of one text, which draw apart. ``hook`` may change the scores at
-    each step, after the options have.
+    A prefix is the start token and what the output has to begin with; all prefixes of a call have the same length.
     """
     if not prefixes:
         return []
-    task = restrict(step, prefix_block(prefixes, options), options, hook)
-    found = _search(task.step, task.prefixes, task.options, numbers=numbers, parts=parts, hook=hook)
-    return found if task.words is None else [[task.told(one) for one in several] for several in found]
+    restricted = restrict(state, prefix_block(prefixes, options), options, context)
+    found = _search(restricted.state, restricted.prefixes, restricted.options, context)
+    return [[restricted.to_hypothesis(one) for one in hypotheses] for hypotheses in found]
 
 
 def _search(
-    step: Step,
-    prefixes: Ids,
-    options: GenerationOptions,
-    *,
-    numbers: Sequence[int] | None,
-    parts: Sequence[int] | None,
-    hook: Hook | None,
+    state: DecoderState, prefixes: Ids, options: GenerationOptions, context: BatchContext
 ) -> list[list[Hypothesis]]:
     if options.num_beams > 1:
-        return beam_search(step, prefixes, options, numbers=numbers, parts=parts, hook=hook)
+        return beam_search(state, prefixes, options, context)
     if options.do_sample:
-        return sample(step, prefixes, options, numbers=numbers, parts=parts, hook=hook)
-    return greedy(step, prefixes, options, numbers=numbers, hook=hook)
+        return sample(state, prefixes, options, context)
+    return greedy(state, prefixes, options, context)
 
 
 def prefix_block(prefixes: Sequence[Sequence[int]], options: GenerationOptions) -> Ids:  # (B, T)
-    """Prefixes as one array, after a check that there is something to add to them."""
+    """Return the prefixes as one array, after checking that something can be appended to them."""
     lengths = sorted({len(prefix) for prefix in prefixes})
     if len(lengths) > 1:
-        raise WrongValueError(
-            f"the prefixes have the lengths {lengths}, but must have one: search for each length alone"
-        )
+        raise WrongValueError(f"the prefixes have the lengths {lengths}, but must have one: search for each separately")
     if lengths[0] < 1:
         raise WrongValueError("the prefixes are empty, but must hold at least the start token")
     if lengths[0] >= options.longest(lengths[0]):

@@ -1,11 +1,9 @@
-"""Keep the best few partial outputs of each sentence at each step, as transformers does.
+"""Beam search: keep the best few partial outputs of each sentence at each step, as transformers does.
 
-Shapes at line ends: B sentences still alive, K beams, C candidates, V the vocabulary, T tokens so far, R rows in all.
-
-The partial outputs of a beam search as arrays.
+Shapes at line ends: B unfinished sentences, K beams, C candidates, V the vocabulary size, T tokens so far, R rows.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import NamedTuple, TypeVar
 
 import numpy as np
@@ -13,45 +11,46 @@ from numpy.typing import NDArray
 
 from seq2edge.config.generation import GenerationOptions
 from seq2edge.search.hypothesis import UNREACHED, BatchHypotheses, Hypothesis, length_normalizer
-from seq2edge.search.interface import Flags, Hook, Ids, Scores, Step, SummingStep
-from seq2edge.search.log_softmax import as_summing, log_normalizer, log_softmax
-from seq2edge.search.logits_processors import LogitsProcessors, check_allowed, choice_of, is_end, one_is_forbidden
-from seq2edge.search.sampling import GumbelNoise, noise_for
+from seq2edge.search.interface import DecoderState
+from seq2edge.search.log_softmax import log_normalizer, log_softmax
+from seq2edge.search.logits_processors import LogitsProcessors, check_allowed, is_end, one_is_forbidden
+from seq2edge.search.sampling import GumbelNoise, random_generators
 from seq2edge.search.top_k import top_k
+from seq2edge.search.types import BatchContext, Flags, Ids, Scores, StepOutput
 
 T = TypeVar("T", bound=np.generic)
 
 
 class Beams(NamedTuple):
-    """Partial outputs of B living sentences, K for each, best first; T tokens each, of which P are prefix."""
+    """Partial outputs of B unfinished sentences, K for each, best first; T tokens each, of which P are prefix."""
 
     sentences: Ids  # (B,)
     tokens: Ids  # (B, K, T)
     token_scores: Scores  # (B, K, T - P)
     scores: Scores  # (B, K)
-    continued: Ids  # (B, K): which of the beams before each one continues, counted through all sentences
+    continued: Ids  # (B, K): the previous beam that each one continues, counted through all sentences
 
     @property
     def length(self) -> int:
         return int(self.tokens.shape[2])
 
     @property
-    def made(self) -> int:
-        """How many tokens were made after the prefix."""
+    def generated(self) -> int:
+        """The number of tokens after the prefix."""
         return int(self.token_scores.shape[2])
 
     def only(self, kept: Flags) -> "Beams":  # (B,)
-        """Some of the sentences."""
+        """Keep some of the sentences."""
         tokens, token_scores = self.tokens[kept], self.token_scores[kept]
         return Beams(self.sentences[kept], tokens, token_scores, self.scores[kept], self.continued[kept])
 
     def rows(self, rows_before: int) -> Ids:  # (B, K)
-        """The row of the last call that each beam continues, where a sentence had so many rows: one a beam, or one."""
+        """Return the decoder row that each beam continues; a sentence had one row per beam, or one for all."""
         beams = self.continued.shape[1]
         return self.continued if rows_before == beams else self.continued // beams
 
     def hypothesis(self, row: int, beam: int, score: float, eos: tuple[int, ...]) -> Hypothesis:
-        tokens = self.tokens[row, beam, self.length - self.made :].tolist()
+        tokens = self.tokens[row, beam, self.length - self.generated :].tolist()
         return _hypothesis(tokens, self.token_scores[row, beam].tolist(), score, eos)
 
 
@@ -59,7 +58,7 @@ class Candidates(NamedTuple):
     """Continuations of beams by one token each, C for each sentence, best first."""
 
     before: Beams
-    parents: Ids  # (B, C): which of the beams each one continues
+    parents: Ids  # (B, C): the beam that each one continues
     tokens: Ids  # (B, C)
     token_scores: Scores  # (B, C)
     scores: Scores  # (B, C)
@@ -69,17 +68,17 @@ class Candidates(NamedTuple):
         return self.before.length + 1
 
     @property
-    def made(self) -> int:
-        return self.before.made + 1
+    def generated(self) -> int:
+        return self.before.generated + 1
 
     def first(self, count: int) -> Beams:
-        """The best of each sentence, as beams."""
+        """Return the best candidates of each sentence as beams."""
         some = slice(None), slice(count)
         return self._beams(self.parents[some], self.tokens[some], self.token_scores[some], self.scores[some])
 
-    def picked(self, places: Ids, scores: Scores) -> Beams:  # (B, K) each
-        """Some of each sentence, as beams with these scores."""
-        some = np.arange(len(places))[:, None], places
+    def picked(self, columns: Ids, scores: Scores) -> Beams:  # (B, K) each
+        """Return some candidates of each sentence as beams with these scores."""
+        some = np.arange(len(columns))[:, None], columns
         return self._beams(self.parents[some], self.tokens[some], self.token_scores[some], scores)
 
     def _beams(self, parents: Ids, tokens: Ids, token_scores: Scores, scores: Scores) -> Beams:  # (B, K) each
@@ -93,24 +92,25 @@ class Candidates(NamedTuple):
             continued,
         )
 
-    def hypothesis(self, row: int, place: int, score: float, eos: tuple[int, ...]) -> Hypothesis:
-        before, parent = self.before, self.parents[row, place]
-        tokens = [*before.tokens[row, parent, before.length - before.made :].tolist(), int(self.tokens[row, place])]
-        token_scores = [*before.token_scores[row, parent].tolist(), float(self.token_scores[row, place])]
+    def hypothesis(self, row: int, column: int, score: float, eos: tuple[int, ...]) -> Hypothesis:
+        before, parent = self.before, self.parents[row, column]
+        generated = before.tokens[row, parent, before.length - before.generated :].tolist()
+        tokens = [*generated, int(self.tokens[row, column])]
+        token_scores = [*before.token_scores[row, parent].tolist(), float(self.token_scores[row, column])]
         return _hypothesis(tokens, token_scores, score, eos)
 
 
 def best_candidates(beams: Beams, tokens: Ids, token_scores: Scores, ranks: Scores, *, count: int) -> Candidates:
-    """The best ``count`` continuations of each sentence by one of the tokens, (B, K or 1, C) each, by rank."""
-    batch, rows, places = tokens.shape
+    """Return the ``count`` continuations of each sentence with the highest ranks; arrays are (B, K or 1, C)."""
+    batch, rows, columns = tokens.shape
     scores = token_scores + beams.scores[:, :, None]  # (B, K, C)
     ranked = scores if ranks is token_scores else ranks + beams.scores[:, :, None]
     order = (-ranked).reshape(batch, -1).argsort(axis=1, kind="stable")[:, :count]
-    sentence, place = np.arange(batch)[:, None], order if rows > 1 else order % places  # in the rows there are
-    found = sentence * (rows * places) + place  # (B, count): counted through all sentences
+    sentence, column = np.arange(batch)[:, None], order if rows > 1 else order % columns  # in the rows there are
+    found = sentence * (rows * columns) + column  # (B, count): counted through all sentences
     return Candidates(
         before=beams,
-        parents=order // places,
+        parents=order // columns,
         tokens=tokens.take(found),
         token_scores=token_scores.take(found),
         scores=scores.reshape(batch, -1)[sentence, order],
@@ -118,7 +118,7 @@ def best_candidates(beams: Beams, tokens: Ids, token_scores: Scores, ranks: Scor
 
 
 def first_beams(prefixes: Ids, num_beams: int) -> Beams:
-    """Only the first beam of a sentence counts; the others are equal to it and would find the same."""
+    """Start all beams of a sentence from its prefix; only the first one counts, as they would all find the same."""
     shape = (len(prefixes), num_beams)
     scores = np.full(shape, UNREACHED, dtype=np.float32)
     scores[:, 0] = 0
@@ -132,7 +132,7 @@ def first_beams(prefixes: Ids, num_beams: int) -> Beams:
 
 
 def _append(rows: NDArray[T], continued: Ids, last: NDArray[T]) -> NDArray[T]:  # (B, K, T), (B, K), (B, K)
-    """Rows that continue others by one."""
+    """Append one value to the rows that are continued."""
     batch, beams, length = rows.shape
     before = rows.reshape(batch * beams, length).take(continued, axis=0)
     return np.concatenate([before, last[:, :, None]], axis=2)
@@ -143,91 +143,72 @@ def _hypothesis(tokens: list[int], token_scores: list[float], score: float, eos:
 
 
 def beam_search(
-    step: Step,
-    prefixes: Ids,
-    options: GenerationOptions,
-    *,
-    numbers: Sequence[int] | None = None,
-    parts: Sequence[int] | None = None,
-    hook: Hook | None = None,
+    state: DecoderState, prefixes: Ids, options: GenerationOptions, context: BatchContext
 ) -> list[list[Hypothesis]]:
-    """The best ``num_return_sequences`` hypotheses that ``num_beams`` beams find for each sentence."""
-    pools = BatchHypotheses(len(prefixes), options.num_beams)
-    for _ in beam_steps(step, prefixes, pools, options, numbers=numbers, parts=parts, hook=hook):
+    """Return the best ``num_return_sequences`` hypotheses that ``num_beams`` beams find for each sentence."""
+    finished = BatchHypotheses(len(prefixes), options.num_beams)
+    for _ in beam_steps(state, prefixes, finished, options, context):
         pass
-    return [pool.hypotheses[: options.num_return_sequences] for pool in pools]
+    return [hypotheses.hypotheses[: options.num_return_sequences] for hypotheses in finished]
 
 
 def beam_steps(
-    step: Step,
-    prefixes: Ids,
-    pools: BatchHypotheses,
-    options: GenerationOptions,
-    *,
-    numbers: Sequence[int] | None = None,
-    parts: Sequence[int] | None = None,
-    hook: Hook | None = None,
+    state: DecoderState, prefixes: Ids, finished: BatchHypotheses, options: GenerationOptions, context: BatchContext
 ) -> Iterator[Beams]:
-    """The same step by step: what ends goes into the pools, what goes on is given."""
-    processors, summing = LogitsProcessors(options, prefixes.shape[1], hook, numbers), as_summing(step)
-    noise = noise_for(options, len(prefixes), numbers, parts) if options.do_sample else None
-    choice = None if noise else choice_of(step, processors)
+    """Add what has ended to the finished hypotheses, and yield the beams that go on after each step."""
+    processors = LogitsProcessors(options, prefixes.shape[1], context)
+    noise = GumbelNoise(random_generators(options.seed, len(prefixes), context)) if options.do_sample else None
     beams = first_beams(prefixes, options.num_beams)
     tokens, rows = prefixes[:, None, :], beams.sentences[:, None]  # (B, 1, T), (B, 1): all beams are equal
     count = _candidate_count(options)
     while len(beams.sentences):
-        chosen = choice.best(tokens, rows, count, beams.length) if choice else None
-        if chosen is not None:
-            best = *chosen, chosen[1]  # (B, 1 or K, C) each
+        best = processors.top_k(state, tokens, rows, count, beams.length) if noise is None else None
+        if best is not None:
+            ranked = *best, best.log_probabilities  # (B, 1 or K, C) each
         else:
-            best = _best_tokens(step(tokens, rows), summing, beams, processors, noise, count)  # (B, 1 or K, C) each
-        candidates = best_candidates(beams, *best, count=count)  # (B, C)
-        _check_possible(candidates, pools)
+            ranked = _rank_tokens(state.step(tokens, rows), beams, processors, noise, count)
+        candidates = best_candidates(beams, *ranked, count=count)  # (B, C)
+        _check_possible(candidates, finished)
         ended = _ended(candidates, options)  # (B, C)
         if noise or ended.any():
-            _store(pools, candidates, ended, options)
+            _store(finished, candidates, ended, options)
             running = _running(candidates, ended, options.num_beams)  # (B, K)
         else:
             running = candidates.first(options.num_beams)
-        done = _done(running, ended, pools, options)  # (B,)
+        done = _done(running, ended, finished, options)  # (B,)
         rows, beams = running.rows(tokens.shape[1]), running  # (B, K)
         if done.any():
-            _fill(pools, running, done, options)
+            _fill(finished, running, done, options)
             rows, beams = rows[~done], running.only(~done)
         tokens = beams.tokens[:, :, -1:]
         yield beams
 
 
 def _candidate_count(options: GenerationOptions) -> int:
-    """So many that ``num_beams`` of them go on even if every beam has a candidate for every end token."""
+    """Return enough that ``num_beams`` candidates go on even if every beam has one for every end token."""
     return options.num_beams * max(2, 1 + len(options.eos_ids))
 
 
-def _best_tokens(
-    logits: Scores,
-    summing: SummingStep | None,
-    beams: Beams,
-    processors: LogitsProcessors,
-    noise: GumbelNoise | None,
-    count: int,
-) -> tuple[Ids, Scores, Scores]:  # (B, 1 or K, V) -> (B, 1 or K, C) each
-    """The best next tokens of each row, their log-probabilities, and what to rank them by."""
-    batch, rows, vocabulary = logits.shape
-    flat, count = logits.reshape(-1, vocabulary), min(count, vocabulary)  # (R, V)
+def _rank_tokens(
+    output: StepOutput, beams: Beams, processors: LogitsProcessors, noise: GumbelNoise | None, count: int
+) -> tuple[Ids, Scores, Scores]:  # (B, 1 or K, C) each
+    """Return the best next tokens of each row, their log-probabilities, and what to rank them by."""
+    batch, rows, vocabulary = output.logits.shape
+    flat, count = output.logits.reshape(-1, vocabulary), min(count, vocabulary)  # (R, V)
     shape = (batch, rows, count)
     if processors.only_forbid(beams.length) and not noise:
-        peak, log_total = log_normalizer(flat, summing)  # before anything is forbidden
-        tokens, best = top_k(_processed(flat, beams, processors), count)  # (R, C) each
+        peak, log_total = log_normalizer(flat, output.log_normalizer)  # before anything is forbidden
+        tokens, best = top_k(_process(flat, beams, processors), count)  # (R, C) each
         log_probabilities = ((best - peak) - log_total).reshape(shape)  # only of the best
         return tokens.reshape(shape), log_probabilities, log_probabilities
-    scores = _processed(log_softmax(flat, summing), beams, processors)
+    scores = _process(log_softmax(flat, output.log_normalizer), beams, processors)
     tokens, ranks = top_k(noise(scores, beams.sentences) if noise else scores, count)
     log_probabilities = np.take_along_axis(scores, tokens, axis=1).reshape(shape)
     return tokens.reshape(shape), log_probabilities, ranks.reshape(shape) if noise else log_probabilities
 
 
-def _processed(scores: Scores, beams: Beams, processors: LogitsProcessors) -> Scores:  # (R, V)
-    """The scores after all that applies to sequences of this length."""
+def _process(scores: Scores, beams: Beams, processors: LogitsProcessors) -> Scores:  # (R, V)
+    """Apply the logits processors, if any applies at this length."""
     if not processors.needed(beams.length):
         return scores
     rows = len(scores) // len(beams.sentences)  # 1 or K
@@ -235,57 +216,57 @@ def _processed(scores: Scores, beams: Beams, processors: LogitsProcessors) -> Sc
     return processors(beams.sentences.repeat(rows), so_far, scores)
 
 
-def _check_possible(candidates: Candidates, pools: BatchHypotheses) -> None:
-    """Refuse to make up an output where none has ended and none can go on; one beam alone may come to nothing."""
+def _check_possible(candidates: Candidates, finished: BatchHypotheses) -> None:
+    """Raise an error if a sentence has no finished hypothesis and no beam that can go on."""
     best = candidates.scores[:, 0]  # (B,)
     if one_is_forbidden(best):
-        check_allowed(best[[not pools[sentence].hypotheses for sentence in candidates.before.sentences]])
+        check_allowed(best[[not finished[sentence].hypotheses for sentence in candidates.before.sentences]])
 
 
 def _ended(candidates: Candidates, options: GenerationOptions) -> Flags:
-    """Which candidates cannot go on: by an end token or by the length limit."""
-    if candidates.length >= options.longest(candidates.length - candidates.made):
+    """Tell which candidates end here, by an end token or by the length limit."""
+    if candidates.length >= options.longest(candidates.length - candidates.generated):
         return np.ones(candidates.tokens.shape, dtype=bool)
     return is_end(candidates.tokens, options.eos_ids)
 
 
-def _store(pools: BatchHypotheses, candidates: Candidates, ended: Flags, options: GenerationOptions) -> None:
-    """Put the ended ones among the first ``num_beams`` candidates into the pools, where they are good enough."""
+def _store(finished: BatchHypotheses, candidates: Candidates, ended: Flags, options: GenerationOptions) -> None:
+    """Store the ended ones of the first ``num_beams`` candidates, where they are good enough."""
     sentences, first = candidates.before.sentences, slice(options.num_beams)
-    scores = candidates.scores[:, first] / length_normalizer(candidates.made, options.length_penalty)  # (B, K)
-    good = ended[:, first] & (scores > pools.worst[sentences, None])
-    for row, place in np.argwhere(good).tolist():
-        hypothesis = candidates.hypothesis(row, place, float(scores[row, place]), options.eos_ids)
-        pools.add(sentences[row], hypothesis)
+    scores = candidates.scores[:, first] / length_normalizer(candidates.generated, options.length_penalty)  # (B, K)
+    good = ended[:, first] & (scores > finished.worst[sentences, None])
+    for row, column in np.argwhere(good).tolist():
+        hypothesis = candidates.hypothesis(row, column, float(scores[row, column]), options.eos_ids)
+        finished.add(sentences[row], hypothesis)
 
 
 def _running(candidates: Candidates, ended: Flags, num_beams: int) -> Beams:
-    """The best ``num_beams`` candidates that go on; if they are too few, ended ones fill their places."""
+    """Return the best ``num_beams`` candidates that go on; if there are too few, ended ones fill up."""
     scores = np.where(ended, candidates.scores + np.float32(UNREACHED), candidates.scores)
     order = np.argsort(-scores, axis=1, kind="stable")[:, :num_beams]  # (B, K)
     return candidates.picked(order, scores[np.arange(len(order))[:, None], order])
 
 
-def _done(running: Beams, ended: Flags, pools: BatchHypotheses, options: GenerationOptions) -> Flags:
-    """Which sentences can stop: nothing can go on, there is enough, or what runs cannot get good enough."""
-    worst = pools.worst[running.sentences]  # (B,)
-    done: Flags = ended.all(axis=1) | (_hope(running, options) <= worst)
+def _done(running: Beams, ended: Flags, finished: BatchHypotheses, options: GenerationOptions) -> Flags:
+    """Tell which sentences can stop: no beam goes on, there are enough hypotheses, or no beam can get good enough."""
+    worst = finished.worst[running.sentences]  # (B,)
+    done: Flags = ended.all(axis=1) | (_best_possible(running, options) <= worst)
     return done | (worst > UNREACHED) if options.early_stopping is True else done
 
 
-def _hope(running: Beams, options: GenerationOptions) -> Scores:
-    """The score that the best running beam may still reach, guessed in the way that ``early_stopping`` says."""
-    length: int = running.made
+def _best_possible(running: Beams, options: GenerationOptions) -> Scores:
+    """Estimate the score that the best running beam may still reach, as ``early_stopping`` says."""
+    length: int = running.generated
     if options.early_stopping == "never" and options.length_penalty > 0:
-        prefix = running.length - running.made
+        prefix = running.length - running.generated
         length = options.longest(prefix) - prefix
-    hope: Scores = running.scores[:, 0] / length_normalizer(length, options.length_penalty)
-    return hope
+    score: Scores = running.scores[:, 0] / length_normalizer(length, options.length_penalty)
+    return score
 
 
-def _fill(pools: BatchHypotheses, running: Beams, done: Flags, options: GenerationOptions) -> None:
-    """Where the options forbid so much that too few outputs could end, take what was running."""
+def _fill(finished: BatchHypotheses, running: Beams, done: Flags, options: GenerationOptions) -> None:
+    """Add running beams where the options forbid so much that too few outputs could end."""
     for row in np.flatnonzero(done).tolist():
         sentence = running.sentences[row]
-        for beam in range(options.num_return_sequences - len(pools[sentence].hypotheses)):
-            pools.add(sentence, running.hypothesis(row, beam, float(running.scores[row, beam]), options.eos_ids))
+        for beam in range(options.num_return_sequences - len(finished[sentence].hypotheses)):
+            finished.add(sentence, running.hypothesis(row, beam, float(running.scores[row, beam]), options.eos_ids))

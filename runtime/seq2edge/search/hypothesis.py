@@ -1,14 +1,14 @@
-"""One answer of the search, and the few best ones of each sentence."""
+"""Hypotheses: finished outputs of the search, and the best few of each sentence."""
 
 import math
 from dataclasses import dataclass
 
 import numpy as np
 
-from seq2edge.search.interface import Scores
+from seq2edge.search.types import Scores
 
 UNREACHED = -1e9  # Hugging Face's score of a beam that does not exist; any real one is above it
-STEEPEST = 60.0  # logarithm of the largest normaliser; UNREACHED divided by the smallest still is a float32
+STEEPEST = 60.0  # logarithm of the largest normalizer; UNREACHED divided by the smallest is still a float32
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,13 +28,13 @@ class Hypothesis:
 
 
 def length_normalizer(length: int, penalty: float) -> float:
-    """What the score of a beam is divided by: length ** penalty, but never more than numbers can hold."""
+    """Return length ** penalty, by which a beam's score is divided, limited to what float32 can hold."""
     exponent = penalty * math.log(length)
     return float(length**penalty) if abs(exponent) <= STEEPEST else math.exp(math.copysign(STEEPEST, exponent))
 
 
 class BeamHypotheses:
-    """The best ended hypotheses of one sentence, best first; of equal ones, the earlier."""
+    """The best finished hypotheses of one sentence, best first; of equal ones, the earlier first."""
 
     def __init__(self, size: int) -> None:
         self.size = size
@@ -47,12 +47,12 @@ class BeamHypotheses:
 
     @property
     def worst(self) -> float:
-        """The score to beat; while there is room, everything beats it."""
+        """The score to beat; until there are ``size`` hypotheses, any score does."""
         return self.hypotheses[-1].score if len(self.hypotheses) == self.size else UNREACHED
 
 
 class BatchHypotheses(list[BeamHypotheses]):
-    """A pool for each sentence; ``worst`` has the scores to beat, ready for comparison."""
+    """The hypotheses of each sentence of a batch; ``worst`` holds their scores to beat as one array."""
 
     def __init__(self, count: int, size: int) -> None:
         super().__init__(BeamHypotheses(size) for _ in range(count))

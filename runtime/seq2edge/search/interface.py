@@ -1,50 +1,49 @@
-"""What the search asks of a decoder: one call that continues rows of the call before."""
+"""The one interface between the search and a decoder."""
 
-from typing import Protocol
+from abc import ABC, abstractmethod
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-Ids = NDArray[np.int64]
-Scores = NDArray[np.float32]
-Flags = NDArray[np.bool_]
+from seq2edge.search.log_softmax import log_normalizer, log_normalizer_at
+from seq2edge.search.top_k import top_k
+from seq2edge.search.types import Ids, StepOutput, TopK
 
 
-class Step(Protocol):
-    """One decoder call. It owns the cache; the search never sees it.
+class DecoderState(ABC):
+    """The KV cache of a batch, and the decoder that extends it by one call.
 
-    There are B sentences with K rows each. ``rows[b, k]`` is the row of the call before, counted through all its
-    sentences, that this row continues; in the first call it is the number of the sentence. The K rows of a sentence
-    always continue rows of one sentence, so ``rows[:, 0] // K_before`` tells which sentences of the call before are
-    left; none comes back, and their order stays. K is 1 in the first call and the same in all later ones.
+    A call has B sentences with K rows each. ``tokens`` (B, K, T) are the new tokens of each row: the whole prefix in
+    the first call, where K is 1, and one token per row afterwards. ``rows`` (B, K) are the rows of the previous call
+    that they continue, counted through the whole batch; in the first call these are the indices of the sentences.
 
-    ``tokens`` holds the whole prefix in the first call (T >= 1) and one new token in every later call (T = 1).
-
-    The scores are the search's own until the next call: it may overwrite them, and so may the next call.
+    The rows of one sentence always continue rows of one sentence, so ``rows[:, 0] // K_before`` tells which sentences
+    are left. A sentence that was dropped does not come back, and the order stays. K is the same in all later calls.
     """
 
-    def __call__(self, tokens: Ids, rows: Ids) -> Scores: ...  # (B, K, T), (B, K) -> (B, K, V) last logits
+    selects_on_device = False  # true if ``top_k`` saves copying the logits from the device
 
+    @abstractmethod
+    def step(self, tokens: Ids, rows: Ids) -> StepOutput:
+        """Append the tokens to the cache and return the logits of the next position."""
 
-class SummingStep(Protocol):
-    """A step whose decoder has added up the exponentials of its logits, which saves the search a pass over them."""
+    def top_k(self, tokens: Ids, rows: Ids, k: int) -> TopK:
+        """Append the tokens and return the k most likely next tokens, or all of a smaller vocabulary."""
+        output = self.step(tokens, rows)
+        logits = output.logits.reshape(rows.size, -1)  # (R, V)
+        if k == 1:
+            best: Ids = logits.argmax(axis=1)  # (R,)
+            peak = logits[np.arange(len(logits)), best][:, None]  # (R, 1)
+            log_probabilities = -log_normalizer_at(logits, peak, output.log_normalizer)
+        else:
+            peak, log_total = log_normalizer(logits, output.log_normalizer)  # (R, 1) each
+            best, values = top_k(logits, min(k, logits.shape[1]))  # (R, k) each
+            log_probabilities = (values - peak) - log_total
+        shape = (*rows.shape, -1)
+        return TopK(best.reshape(shape), log_probabilities.reshape(shape))
 
     @property
-    def log_totals(self) -> Scores: ...  # (B * K,): log(sum(exp(logits - largest))) of each row of the last call
-
-
-class ChoosingStep(Protocol):
-    """A step that can say itself which tokens are best: its scores are on a device, and only these leave it."""
-
-    @property
-    def vocabulary(self) -> int: ...
-
-    def best(self, tokens: Ids, rows: Ids, count: int) -> tuple[Ids, Scores]:  # (B, K, T), (B, K) -> (B, K, count) each
-        """The best next tokens of each row and their log-probabilities, best first; of equal ones the lowest first."""
-        ...
-
-
-class Hook(Protocol):
-    """A caller's own look at the scores, or change of them: which sentence each row is, its tokens, prefix included."""
-
-    def __call__(self, sentences: Ids, tokens: Ids, scores: Scores) -> Scores: ...  # (R,), (R, T), (R, V) -> (R, V)
+    def cross_states(self) -> dict[str, NDArray[Any]]:
+        """The cross-attention keys and values of the batch by name, before the first call; empty if not exposed."""
+        return {}

@@ -1,55 +1,45 @@
-"""Logits to log-probabilities in float32, no more of them than needed."""
-
-from typing import cast
+"""Turn logits into log-probabilities in float32, computing no more of them than needed."""
 
 import numpy as np
 
 from seq2edge.errors import BundleError, NotANumberError
-from seq2edge.search.interface import Ids, Scores, Step, SummingStep
+from seq2edge.search.types import Ids, Scores
 
-NUMBERS_AT_ONCE = 1 << 17  # what stays in the cache of a CPU between two passes
+NUMBERS_AT_ONCE = 1 << 17  # what stays in a CPU's cache between two passes
 
 
-def log_softmax(logits: Scores, summing: SummingStep | None = None) -> Scores:  # (R, V)
-    peak, log_total = log_normalizer(logits, summing)
+def log_softmax(logits: Scores, known: Scores | None = None) -> Scores:  # (R, V)
+    peak, log_total = log_normalizer(logits, known)
     return (logits - peak) - log_total
 
 
-def chosen_log_probabilities(logits: Scores, tokens: Ids) -> Scores:  # (R, V), (R,)
-    """The log-softmax of one token in each row."""
+def chosen_log_probabilities(logits: Scores, tokens: Ids) -> Scores:  # (R, V), (R,) -> (R,)
+    """Return the log-softmax of one token in each row."""
     peak, log_total = log_normalizer(logits)
     if tokens.size and tokens.max() >= logits.shape[-1]:
-        raise BundleError(f"the token {tokens.max()} is none of the {logits.shape[-1]:,} that the decoder knows")
+        raise BundleError(f"the token id {tokens.max()} is outside the decoder's vocabulary of {logits.shape[-1]:,}")
     chosen = logits[np.arange(len(tokens)), tokens]
     return (chosen - peak[:, 0]) - log_total[:, 0]
 
 
-def log_normalizer(
-    logits: Scores, summing: SummingStep | None = None
-) -> tuple[Scores, Scores]:  # (R, V) -> (R, 1) each
-    """The two numbers to subtract from a logit, one after the other: their sum would lose digits.
+def log_normalizer(logits: Scores, known: Scores | None = None) -> tuple[Scores, Scores]:  # (R, V) -> (R, 1) each
+    """Return the largest logit, and the logarithm of the sum of ``exp(logit - largest)``.
 
-    The step that has just given the logits may know one of them.
+    Subtract one after the other: their sum would lose digits. ``known`` (R,) is the second if the decoder computed it.
     """
     peak: Scores = np.maximum.reduce(logits, axis=-1, keepdims=True)  # (R, 1)
-    return peak, log_normalizer_at(logits, peak, summing)
+    return peak, log_normalizer_at(logits, peak, known)
 
 
-def log_normalizer_at(
-    logits: Scores, peak: Scores, summing: SummingStep | None = None
-) -> Scores:  # (R, V), (R, 1) -> (R, 1)
-    """The second of them, where the greatest logits are known."""
+def log_normalizer_at(logits: Scores, peak: Scores, known: Scores | None = None) -> Scores:  # (R, V), (R, 1) -> (R, 1)
+    """Return the second part of the log-normalizer, where the largest logits are known already."""
     if not np.maximum.reduce(peak, axis=None, initial=-np.inf) < np.inf:  # NaN if any is
         what = "NaN" if np.isnan(peak).any() else "infinity"
-        raise NotANumberError(f"the decoder gave scores that are not numbers ({what}): try a higher precision")
-    return _log_totals(logits, peak) if summing is None else summing.log_totals[:, None]
+        raise NotANumberError(f"the decoder returned scores that are not numbers ({what}): try a higher precision")
+    return _sum_exponentials(logits, peak) if known is None else known[:, None]
 
 
-def as_summing(step: Step) -> SummingStep | None:
-    return cast(SummingStep, step) if hasattr(step, "log_totals") else None  # faster than to ask for the protocol
-
-
-def _log_totals(logits: Scores, peak: Scores) -> Scores:  # (R, V), (R, 1) -> (R, 1)
+def _sum_exponentials(logits: Scores, peak: Scores) -> Scores:  # (R, V), (R, 1) -> (R, 1)
     rows, size = logits.shape
     total = np.empty((rows, 1), np.float32)
     at_once = max(1, NUMBERS_AT_ONCE // size)

@@ -1,24 +1,20 @@
-"""Draw tokens at random, in a way that only the seed and the sentence decide.
+"""Sampling: draw tokens at random, so that only the seed and the sentence decide what is drawn."""
 
-Make tokens one after another, each output on its own: what greedy search and sampling share.
-"""
-
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 import numpy as np
 
 from seq2edge.config.generation import GenerationOptions
 from seq2edge.search.hypothesis import Hypothesis
-from seq2edge.search.interface import Flags, Hook, Ids, Scores, Step
+from seq2edge.search.interface import DecoderState
 from seq2edge.search.log_softmax import chosen_log_probabilities
 from seq2edge.search.logits_processors import LogitsProcessors, check_allowed, is_end
-
-Choose = Callable[[Scores, Ids], Ids]  # scores (R, V) and which output each row is (R,) -> a token for each row (R,)
+from seq2edge.search.types import BatchContext, Flags, Ids, Scores
 
 
 class StepTokens(NamedTuple):
-    """The tokens of one step; an output that has ended does not come again."""
+    """The tokens of one step; an output that has ended does not appear again."""
 
     outputs: Ids  # (R,), where output k of sentence n is n * K + k
     tokens: Ids  # (R,)
@@ -26,52 +22,58 @@ class StepTokens(NamedTuple):
     ended: Flags  # (R,)
 
 
-def decode_independently(
-    step: Step,
-    prefixes: Ids,
-    choose: Choose,
-    processors: LogitsProcessors,
-    options: GenerationOptions,
-    *,
-    copies: int = 1,
-) -> Iterator[StepTokens]:
-    """Choose a token for every output that has not ended; a sentence leaves the batch with the last of its outputs.
+def sample(
+    state: DecoderState, prefixes: Ids, options: GenerationOptions, context: BatchContext
+) -> list[list[Hypothesis]]:
+    """Draw ``num_return_sequences`` hypotheses for each sentence, the most likely first."""
+    copies = options.num_return_sequences
+    outputs = collect(sample_steps(state, prefixes, options, context), len(prefixes) * copies)
+    groups = (outputs[start : start + copies] for start in range(0, len(outputs), copies))
+    return [sorted(group, key=lambda one: -one.score) for group in groups]
 
-    N sentences have K outputs each; B sentences and R outputs are still going.
+
+def sample_steps(
+    state: DecoderState, prefixes: Ids, options: GenerationOptions, context: BatchContext
+) -> Iterator[StepTokens]:
+    """Draw a token for every output that has not ended; a sentence leaves the batch with the last of its outputs.
+
+    N sentences have K outputs each; B sentences and R outputs have not ended.
     """
-    limit = options.longest(prefixes.shape[1])
-    sequences = _room(prefixes, copies, limit, options.pad_token_id)  # (N, K, limit)
-    going = np.ones(sequences.shape[:2], dtype=bool)  # (N, K)
+    copies, limit = options.num_return_sequences, options.longest(prefixes.shape[1])
+    draw = TokenSampler(random_generators(options.seed, len(prefixes), context, copies=copies))
+    processors = LogitsProcessors(options, prefixes.shape[1], context)
+    sequences = _allocate(prefixes, copies, limit, options.pad_token_id)  # (N, K, limit)
+    running = np.ones(sequences.shape[:2], dtype=bool)  # (N, K)
     sentences = np.arange(len(prefixes), dtype=np.int64)  # (B,)
     tokens, rows = prefixes[:, None, :], sentences[:, None]  # (B, 1, T), (B, 1): all outputs of a sentence are equal
     for length in range(prefixes.shape[1], limit):
-        logits = _rows_going(step(tokens, rows), going[sentences])  # (R, V)
-        outputs = np.flatnonzero(going)  # (R,)
+        logits = _running_rows(state.step(tokens, rows).logits, running[sentences])  # (R, V)
+        outputs = np.flatnonzero(running)  # (R,)
         scores = logits
         if processors.needed(length):
-            scores = processors(outputs // copies, sequences[going, :length], logits.copy())
-        chosen = choose(scores, outputs)  # (R,)
+            scores = processors(outputs // copies, sequences[running, :length], logits.copy())
+        chosen = draw(scores, outputs)  # (R,)
         ended = is_end(chosen, options.eos_ids)
         yield StepTokens(outputs, chosen, chosen_log_probabilities(logits, chosen), ended)
-        sequences[going, length] = chosen
-        going[going] = ~ended
-        left = going[sentences].any(axis=1)  # (B,)
+        sequences[running, length] = chosen
+        running[running] = ~ended
+        left = running[sentences].any(axis=1)  # (B,)
         if not left.any():
             break
-        rows = _continued(rows, copies)[left]
+        rows = _continue_rows(rows, copies)[left]
         sentences = sentences[left]
         tokens = sequences[sentences, :, length, None]  # (B, K, 1)
 
 
 def collect(steps: Iterable[StepTokens], count: int) -> list[Hypothesis]:
-    """Put the tokens of each output together."""
-    made = list(steps)
-    outputs = np.concatenate([one.outputs for one in made])
+    """Join the tokens of each output."""
+    taken = list(steps)
+    outputs = np.concatenate([one.outputs for one in taken])
     order = np.argsort(outputs, kind="stable")
     ends = np.cumsum(np.bincount(outputs, minlength=count))[:-1]
     tokens, scores, ended = (
         [part.tolist() for part in np.split(np.concatenate(parts)[order], ends)]
-        for parts in zip(*((one.tokens, one.log_probabilities, one.ended) for one in made), strict=True)
+        for parts in zip(*((one.tokens, one.log_probabilities, one.ended) for one in taken), strict=True)
     )
     return [
         Hypothesis(tokens=tokens[i], score=sum(scores[i]), token_scores=scores[i], ended=ended[i][-1])
@@ -79,64 +81,30 @@ def collect(steps: Iterable[StepTokens], count: int) -> list[Hypothesis]:
     ]
 
 
-def _room(prefixes: Ids, copies: int, limit: int, pad: int) -> Ids:
-    """The prefixes with room for what follows; an output that has ended goes on with padding."""
+def _allocate(prefixes: Ids, copies: int, limit: int, pad: int) -> Ids:
+    """Return the prefixes with space for the tokens to come; an output that has ended goes on with padding."""
     sequences = np.full((len(prefixes), copies, limit), pad, dtype=np.int64)
     sequences[:, :, : prefixes.shape[1]] = prefixes[:, None, :]
     return sequences
 
 
-def _rows_going(logits: Scores, going: Flags) -> Scores:  # (B, 1 or K, V), (B, K) -> (R, V)
-    """The rows of outputs that have not ended; in the first call one row stands for all outputs of a sentence."""
-    if logits.shape[1] == 1 and going.all():
-        return np.repeat(logits[:, 0], going.shape[1], axis=0) if going.shape[1] > 1 else logits[:, 0]
-    return logits[going]
+def _running_rows(logits: Scores, running: Flags) -> Scores:  # (B, 1 or K, V), (B, K) -> (R, V)
+    """Return the rows of outputs that have not ended; the first call has one row for all outputs of a sentence."""
+    if logits.shape[1] == 1 and running.all():
+        return np.repeat(logits[:, 0], running.shape[1], axis=0) if running.shape[1] > 1 else logits[:, 0]
+    return logits[running]
 
 
-def _continued(rows: Ids, copies: int) -> Ids:  # (B, K)
-    """Every output continues its own row of the last call."""
+def _continue_rows(rows: Ids, copies: int) -> Ids:  # (B, K)
+    """Let every output continue its own row of the previous call."""
     count, rows_before = rows.shape
     first = np.arange(count, dtype=np.int64)[:, None] * rows_before  # (B, 1)
     continued: Ids = first + np.arange(copies) % rows_before
     return continued
 
 
-def sample(
-    step: Step,
-    prefixes: Ids,
-    options: GenerationOptions,
-    *,
-    numbers: Sequence[int] | None = None,
-    parts: Sequence[int] | None = None,
-    hook: Hook | None = None,
-) -> list[list[Hypothesis]]:
-    """Draw ``num_return_sequences`` hypotheses for each sentence, the likeliest of them first."""
-    copies = options.num_return_sequences
-    steps = sample_steps(step, prefixes, options, numbers=numbers, parts=parts, hook=hook)
-    outputs = collect(steps, len(prefixes) * copies)
-    groups = (outputs[start : start + copies] for start in range(0, len(outputs), copies))
-    return [sorted(group, key=lambda one: -one.score) for group in groups]
-
-
-def sample_steps(
-    step: Step,
-    prefixes: Ids,
-    options: GenerationOptions,
-    *,
-    numbers: Sequence[int] | None = None,
-    parts: Sequence[int] | None = None,
-    hook: Hook | None = None,
-) -> Iterator[StepTokens]:
-    """The same, token by token as they are drawn."""
-    copies = options.num_return_sequences
-    draw = TokenSampler(generators(options.seed, len(prefixes), numbers, parts, copies=copies))
-    return decode_independently(
-        step, prefixes, draw, LogitsProcessors(options, prefixes.shape[1], hook, numbers), options, copies=copies
-    )
-
-
 class TokenSampler:
-    """Draw one token for each row, with one random number of the output that the row belongs to."""
+    """Draw one token for each row, with one random number from the generator of its output."""
 
     def __init__(self, random: "list[np.random.Generator]") -> None:
         self.random = random
@@ -151,7 +119,7 @@ class TokenSampler:
 
 
 class GumbelNoise:
-    """Add Gumbel noise to log-probabilities: the highest k are then k draws without replacement, in their order."""
+    """Add Gumbel noise to log-probabilities: the top k are then k draws without replacement."""
 
     def __init__(self, random: "list[np.random.Generator]") -> None:
         self.random = random
@@ -162,17 +130,13 @@ class GumbelNoise:
         return scores + drawn.astype(np.float32)
 
 
-def noise_for(
-    options: GenerationOptions, count: int, numbers: Sequence[int] | None, parts: Sequence[int] | None
-) -> GumbelNoise:
-    return GumbelNoise(generators(options.seed, count, numbers, parts))
-
-
-def generators(
-    seed: int | None, count: int, numbers: Sequence[int] | None, parts: Sequence[int] | None, *, copies: int = 1
+def random_generators(
+    seed: int | None, count: int, context: BatchContext, *, copies: int = 1
 ) -> "list[np.random.Generator]":
-    """A source of randomness for each output, which depends on the seed, its sentence's number and its part alone."""
+    """Return a generator for each output, which depends on the seed, the sentence id and the segment id alone."""
     entropy = np.random.SeedSequence(seed).entropy
-    named = zip(range(count) if numbers is None else numbers, [0] * count if parts is None else parts, strict=True)
-    keys = [(number, part, copy) for number, part in named for copy in range(copies)]
+    sentence_ids = range(count) if context.sentence_ids is None else context.sentence_ids
+    segment_ids = [0] * count if context.segment_ids is None else context.segment_ids
+    pairs = zip(sentence_ids, segment_ids, strict=True)
+    keys = [(sentence, segment, copy) for sentence, segment in pairs for copy in range(copies)]
     return [np.random.default_rng(np.random.SeedSequence(entropy, spawn_key=key)) for key in keys]

@@ -1,4 +1,4 @@
-"""Tiny random models of transformers, and a step that runs one of them without a cache."""
+"""Tiny random models of transformers, and a decoder state that runs one of them without a cache."""
 
 from collections.abc import Callable
 
@@ -14,6 +14,8 @@ from transformers import (
     T5ForConditionalGeneration,
 )
 from transformers.modeling_outputs import BaseModelOutput
+
+from seq2edge.search import DecoderState, StepOutput
 
 START, PAD, END, VOCABULARY = 0, 1, 2, 40
 IDS = {"decoder_start_token_id": START, "pad_token_id": PAD, "eos_token_id": END}
@@ -71,7 +73,7 @@ def sources() -> dict[str, torch.Tensor]:
     return {"input_ids": ids.where(mask, PAD), "attention_mask": mask.long()}
 
 
-class TransformersStep:
+class TransformersState(DecoderState):
     """Run a model of transformers over whole sequences; it keeps the tokens instead of a cache."""
 
     def __init__(self, model: PreTrainedModel, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> None:
@@ -82,7 +84,7 @@ class TransformersStep:
         self.sequences = torch.empty(len(input_ids), 0, dtype=torch.long)
 
     @torch.inference_mode()
-    def __call__(self, tokens: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    def step(self, tokens: np.ndarray, rows: np.ndarray) -> StepOutput:
         before = torch.as_tensor(rows).flatten()
         self.sentences = self.sentences[before]
         self.sequences = torch.cat([self.sequences[before], torch.as_tensor(tokens).flatten(0, 1)], dim=1)
@@ -92,9 +94,9 @@ class TransformersStep:
             decoder_input_ids=self.sequences,
             use_cache=False,
         )
-        return output.logits[:, -1].float().numpy().reshape(*rows.shape, -1)
+        return StepOutput(output.logits[:, -1].float().numpy().reshape(*rows.shape, -1))
 
 
 @pytest.fixture(scope="session")
-def transformers_step() -> Callable[..., TransformersStep]:
-    return TransformersStep
+def transformers_state() -> Callable[..., TransformersState]:
+    return TransformersState

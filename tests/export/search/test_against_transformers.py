@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from transformers import LogitsProcessorList
 
 from seq2edge.config.generation import GenerationOptions
-from seq2edge.search import beam, search
+from seq2edge.search import BatchContext, beam, search
 
 START, PAD, END, VOCABULARY = 0, 1, 2, 40
 OPTIONS = GenerationOptions(decoder_start_token_id=START, pad_token_id=PAD, eos_token_id=END)
@@ -37,8 +37,8 @@ def assert_same(step, model, sources, prefix=(), hook=None, **options) -> None:
     """Compare tokens, scores and token scores of every returned sequence."""
     wanted = generate(model, sources, prefix, hook, **options)
     count = len(sources["input_ids"])
-    own_hook = hook and (lambda sentences, tokens, scores: hook(tokens, scores))
-    own = search(step(model, **sources), [[START, *prefix]] * count, replace(OPTIONS, **options), hook=own_hook)
+    context = BatchContext(hook=hook and (lambda sentences, tokens, scores: hook(tokens, scores)))
+    own = search(step(model, **sources), [[START, *prefix]] * count, replace(OPTIONS, **options), context)
     found = [hypothesis for of_sentence in own for hypothesis in of_sentence]
     assert len(found) == len(wanted.sequences)
     for place, hypothesis in enumerate(found):
@@ -121,40 +121,40 @@ ONLY_BEAMS = [
 # to torch.topk; ours is the order of their ids. So that is compared only in greedy search.
 @pytest.mark.filterwarnings("ignore:Using the model-agnostic default `max_length`:UserWarning")
 @pytest.mark.parametrize("options", [*ALONE, {"forced_eos_token_id": (5, END)}], ids=str)
-def test_greedy_search_is_the_same_with_each_option(transformers_step, model, sources, options) -> None:
-    assert_same(transformers_step, model, sources, **options)
+def test_greedy_search_is_the_same_with_each_option(transformers_state, model, sources, options) -> None:
+    assert_same(transformers_state, model, sources, **options)
 
 
 @pytest.mark.filterwarnings("ignore:Using the model-agnostic default `max_length`:UserWarning")
 @pytest.mark.parametrize("options", ALONE + ONLY_BEAMS, ids=str)
-def test_beam_search_is_the_same_with_each_option(transformers_step, model, sources, options) -> None:
-    assert_same(transformers_step, model, sources, **{"num_beams": 4, "num_return_sequences": 2, **options})
+def test_beam_search_is_the_same_with_each_option(transformers_state, model, sources, options) -> None:
+    assert_same(transformers_state, model, sources, **{"num_beams": 4, "num_return_sequences": 2, **options})
 
 
 @pytest.mark.parametrize("num_beams", [1, 3])
 @pytest.mark.parametrize("options", [{}, {"forced_bos_token_id": 9}, {"min_new_tokens": 4}, {"min_length": 6}], ids=str)
-def test_a_forced_prefix_is_the_same(transformers_step, model, sources, num_beams: int, options) -> None:
+def test_a_forced_prefix_is_the_same(transformers_state, model, sources, num_beams: int, options) -> None:
     options = {"num_beams": num_beams, "max_new_tokens": 6, "no_repeat_ngram_size": 2, **options}
-    assert_same(transformers_step, model, sources, prefix=(8, 21, 8), **options)
+    assert_same(transformers_state, model, sources, prefix=(8, 21, 8), **options)
 
 
 @pytest.mark.parametrize("num_beams", [1, 3])
-def test_a_hook_is_the_same_as_a_logits_processor(transformers_step, model, sources, num_beams: int) -> None:
+def test_a_hook_is_the_same_as_a_logits_processor(transformers_state, model, sources, num_beams: int) -> None:
     def favour_odd_tokens(tokens: np.ndarray, scores: np.ndarray) -> np.ndarray:
         return scores + np.float32(0.75) * ((np.arange(scores.shape[1]) + tokens[:, -1:]) % 2).astype(np.float32)
 
     options = {"num_beams": num_beams, "max_new_tokens": 8, "suppress_tokens": (7,)}
-    assert_same(transformers_step, model, sources, hook=favour_odd_tokens, **options)
+    assert_same(transformers_state, model, sources, hook=favour_odd_tokens, **options)
 
 
 @pytest.mark.parametrize("options", [{"temperature": 0.7}, {"top_k": 12}, {"top_p": 0.8, "top_k": 0}], ids=str)
 def test_sampling_with_beams_is_the_same_but_for_chance(
-    transformers_step, model, sources, monkeypatch: pytest.MonkeyPatch, options
+    transformers_state, model, sources, monkeypatch: pytest.MonkeyPatch, options
 ) -> None:
     """Both take the likeliest candidates where they would draw; what they would draw from is then the same."""
     monkeypatch.setattr(torch, "multinomial", lambda weights, num_samples: weights.topk(num_samples).indices)
     monkeypatch.setattr(beam, "noise_for", lambda *_: lambda scores, sentences: scores)
-    assert_same(transformers_step, model, sources, num_beams=3, max_new_tokens=8, do_sample=True, **options)
+    assert_same(transformers_state, model, sources, num_beams=3, max_new_tokens=8, do_sample=True, **options)
 
 
 common = {
@@ -188,11 +188,11 @@ def combinations(choices: dict[str, st.SearchStrategy]) -> st.SearchStrategy:
 
 @settings(deadline=None, derandomize=True, max_examples=40)
 @given(options=combinations(common))
-def test_greedy_search_is_the_same_with_options_together(transformers_step, model, sources, options) -> None:
-    assert_same(transformers_step, model, sources, **options)
+def test_greedy_search_is_the_same_with_options_together(transformers_state, model, sources, options) -> None:
+    assert_same(transformers_state, model, sources, **options)
 
 
 @settings(deadline=None, derandomize=True, max_examples=60)
 @given(options=combinations({**common, **beams}), num_beams=st.integers(2, 5))
-def test_beam_search_is_the_same_with_options_together(transformers_step, model, sources, options, num_beams) -> None:
-    assert_same(transformers_step, model, sources, num_beams=num_beams, **options)
+def test_beam_search_is_the_same_with_options_together(transformers_state, model, sources, options, num_beams) -> None:
+    assert_same(transformers_state, model, sources, num_beams=num_beams, **options)

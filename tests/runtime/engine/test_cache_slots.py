@@ -17,10 +17,10 @@ def test_every_beam_finds_what_its_ancestors_wrote(beams: int) -> None:
         for source, target, start in slot.follow(parents.tolist(), length):
             cache[target, start:length] = cache[source, start:length]
         new = random.integers(1, 10**9, size=beams)
-        cache[slot.places, length] = new
+        cache[slot.cache_rows, length] = new
         written = np.concatenate([written[parents], new[:, None]], axis=1)
-        np.testing.assert_array_equal(cache[slot.places, : length + 1], written)
-    assert sorted(slot.places) == list(range(2 * beams, 3 * beams))
+        np.testing.assert_array_equal(cache[slot.cache_rows, : length + 1], written)
+    assert sorted(slot.cache_rows) == list(range(2 * beams, 3 * beams))
 
 
 def test_only_what_differs_is_copied() -> None:

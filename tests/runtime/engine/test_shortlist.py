@@ -21,7 +21,7 @@ def test_a_file_gives_the_table_back(tmp_path: Path, vocabulary: int) -> None:
     table = shortlist_of([[5, vocabulary - 1], [], [3]], [2], vocabulary)
     (tmp_path / "table").write_bytes(table.to_bytes())
     read = read_shortlist(tmp_path / "table")
-    assert (read.vocabulary, read.source_tokens) == (vocabulary, 3)
+    assert (read.vocabulary_size, read.source_tokens) == (vocabulary, 3)
     assert [read.of(token).tolist() for token in range(3)] == [[5, vocabulary - 1], [], [3]]
     assert read.always.tolist() == [2]
 
@@ -33,13 +33,13 @@ def head(vocabulary: int, tokens: int, words: int) -> bytes:
 GOOD = TABLE.to_bytes()
 STARTS = HEADER + 4  # of the second list
 HOSTILE = {
-    "empty": (b"", "does not begin as one"),
-    "another file": (b"\x08\x0a" * 40, "does not begin as one"),
+    "empty": (b"", "does not begin like one"),
+    "another file": (b"\x08\x0a" * 40, "does not begin like one"),
     "cut": (GOOD[:-1], "bytes instead of"),
     "too long": (GOOD + b"\0", "bytes instead of"),
-    "a huge table": (head(9, 2**31, 0), "beyond any vocabulary"),
+    "a huge table": (head(9, 2**31, 0), "exceed any vocabulary"),
     "huge lists": (head(9, 3, 2**31 - 1), "bytes instead of"),
-    "a word too high": (GOOD[:-2] + b"\x09\0", "lists the word 9"),
+    "a word too high": (GOOD[:-2] + b"\x09\0", "lists the token 9"),
     "backwards": (GOOD[:STARTS] + np.array([4, 2], "<u4").tobytes() + GOOD[STARTS + 8 :], "ends before it begins"),
     "words of no list": (GOOD[: STARTS + 12] + b"\x01\0\0\0" + GOOD[STARTS + 16 :], "do not cover"),
 }

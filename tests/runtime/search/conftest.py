@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 
 from seq2edge.config.generation import GenerationOptions
+from seq2edge.search import DecoderState, StepOutput
 
 Table = Callable[[int, tuple[int, ...]], Sequence[float]]  # sentence and tokens so far -> logits of the next token
 
 
-class Decoder:
+class Decoder(DecoderState):
     """Follow every row through the calls and look up its logits by the tokens that the row has seen."""
 
     def __init__(self, table: Table) -> None:
@@ -18,7 +19,7 @@ class Decoder:
         self.before: list[list[tuple[int, tuple[int, ...]]]] = []  # sentence and tokens of each row of the last call
         self.calls: list[list[int]] = []  # the sentences of each call
 
-    def __call__(self, tokens: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    def step(self, tokens: np.ndarray, rows: np.ndarray) -> StepOutput:
         assert tokens.dtype == rows.dtype == np.int64
         assert tokens.shape[:2] == rows.shape
         now = [[self._row(*pair) for pair in zip(*both, strict=True)] for both in zip(tokens, rows, strict=True)]
@@ -26,7 +27,7 @@ class Decoder:
         self.calls.append([of_sentence[0][0] for of_sentence in now])
         self.before = [row for of_sentence in now for row in of_sentence]
         logits = [[self.table(*row) for row in of_sentence] for of_sentence in now]
-        return np.array(logits, dtype=np.float32)
+        return StepOutput(np.array(logits, dtype=np.float32))
 
     def _row(self, tokens: np.ndarray, row: int) -> tuple[int, tuple[int, ...]]:
         sentence, seen = self.before[row] if self.calls else (int(row), ())

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from seq2edge.bundle.bundle import EMBEDDED, load_bundle
-from seq2edge.engine.engine import ROWS_AT_ONCE, OnnxEngine
+from seq2edge.engine.engine import ROWS_PER_BATCH, OnnxEngine
 from seq2edge.search.batch_decode import decode
 
 SOURCES = [[5 + 3 * row, 40 + row, 900 + row, 3] for row in range(10)]
@@ -38,4 +38,4 @@ def test_a_batch_has_no_more_rows_than_asked_for(engine: OnnxEngine, beams: int,
 
 
 def test_a_small_vocabulary_allows_more_rows(engine: OnnxEngine) -> None:
-    assert engine.most_rows > ROWS_AT_ONCE
+    assert engine.most_rows > ROWS_PER_BATCH

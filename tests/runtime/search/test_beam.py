@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from seq2edge.errors import UsageError
-from seq2edge.search import search
+from seq2edge.search import BatchContext, search
 from seq2edge.search.logits_processors import LogitsProcessors
 
 SENTENCES = 5
@@ -115,7 +115,9 @@ def test_where_nothing_is_allowed_there_is_no_answer(decoder, table, options, gi
         return np.full_like(scores, -np.inf)
 
     with pytest.raises(UsageError, match="forbid every token"):
-        search(decoder(table()), [[0]], options(num_beams=3, num_return_sequences=2, **given), hook=nothing)
+        search(
+            decoder(table()), [[0]], options(num_beams=3, num_return_sequences=2, **given), BatchContext(hook=nothing)
+        )
 
 
 def test_what_has_ended_is_the_answer_where_nothing_can_go_on(decoder, table, options) -> None:
@@ -123,7 +125,7 @@ def test_what_has_ended_is_the_answer_where_nothing_can_go_on(decoder, table, op
         return scores if tokens.shape[1] < 3 else np.full_like(scores, -np.inf)
 
     ending = decoder(lambda sentence, tokens: np.array([0, 0, 1, 0.5, 0]))
-    [[found]] = search(ending, [[0]], options(num_beams=3), hook=the_end_and_then_nothing)
+    [[found]] = search(ending, [[0]], options(num_beams=3), BatchContext(hook=the_end_and_then_nothing))
     assert found.tokens == [2]
 
 
@@ -132,7 +134,10 @@ def test_one_beam_may_come_to_nothing(decoder, table, options) -> None:
         return np.where(tokens[:, -1:] == 5, -np.inf, scores)
 
     [[found]] = search(
-        decoder(lambda sentence, tokens: np.eye(8)[5] * 9), [[0]], options(num_beams=2), hook=nothing_behind_a_five
+        decoder(lambda sentence, tokens: np.eye(8)[5] * 9),
+        [[0]],
+        options(num_beams=2),
+        BatchContext(hook=nothing_behind_a_five),
     )
     assert 5 not in found.tokens[:-1]
 
@@ -143,12 +148,12 @@ def test_a_hook_cannot_change_the_tokens(decoder, table, options) -> None:
         return scores
 
     plain = search(decoder(table()), STARTS, options(num_beams=3))
-    assert search(decoder(table()), STARTS, options(num_beams=3), hook=write_over) == plain
+    assert search(decoder(table()), STARTS, options(num_beams=3), BatchContext(hook=write_over)) == plain
 
 
 def test_rules_that_are_over_step_aside(options) -> None:
     given_options = options(min_new_tokens=2, forced_bos_token_id=5, forced_eos_token_id=2)
-    processors = LogitsProcessors(given_options, 1)
+    processors = LogitsProcessors(given_options, 1, BatchContext())
     assert [length for length in range(1, 9) if processors.needed(length)] == [1, 2, 8]
 
 
@@ -165,7 +170,7 @@ def test_a_hook_that_allows_one_output_finds_it(decoder, table, options) -> None
     def only_wanted(sentences: np.ndarray, tokens: np.ndarray, scores: np.ndarray) -> np.ndarray:
         return np.where(np.arange(scores.shape[1]) == wanted[tokens.shape[1] - 1], scores, -np.inf)
 
-    [[found]] = search(decoder(table()), [[0]], options(num_beams=4), hook=only_wanted)
+    [[found]] = search(decoder(table()), [[0]], options(num_beams=4), BatchContext(hook=only_wanted))
     assert found.tokens == wanted
     expected = [log_softmax(table()(0, (0, *wanted[:n])))[wanted[n]] for n in range(4)]
     assert found.token_scores == pytest.approx(expected, abs=1e-5)
@@ -174,7 +179,9 @@ def test_a_hook_that_allows_one_output_finds_it(decoder, table, options) -> None
 def test_scores_agree_between_a_plain_search_and_one_with_an_idle_hook(decoder, table, options) -> None:
     given_options = options(num_beams=4, num_return_sequences=4)
     plain = search(decoder(table(600)), STARTS, given_options)
-    hooked = search(decoder(table(600)), STARTS, given_options, hook=lambda sentences, tokens, scores: scores)
+    hooked = search(
+        decoder(table(600)), STARTS, given_options, BatchContext(hook=lambda sentences, tokens, scores: scores)
+    )
     assert plain == hooked
 
 
@@ -207,5 +214,5 @@ def test_what_a_sentence_becomes_does_not_depend_on_its_batch_mates(
     numbers = sorted(chosen)
     together = search(decoder(logits), STARTS, given_options)
     step = decoder(lambda sentence, tokens: logits(numbers[sentence], tokens))
-    fewer = search(step, [[0]] * len(numbers), given_options, numbers=numbers)
+    fewer = search(step, [[0]] * len(numbers), given_options, BatchContext(sentence_ids=numbers))
     assert fewer == [together[number] for number in numbers]

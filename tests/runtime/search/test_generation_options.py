@@ -5,7 +5,7 @@ from dataclasses import asdict
 import pytest
 
 from seq2edge.config.generation import GenerationOptions
-from seq2edge.config.schema import ClosedError, read_closed
+from seq2edge.config.schema import SchemaError, read_strict
 
 IDS = {"decoder_start_token_id": 0, "eos_token_id": 2, "pad_token_id": 1}
 
@@ -21,11 +21,11 @@ def test_options_survive_json() -> None:
         max_new_tokens=256,
         length_penalty=0.6,
     )
-    assert read_closed(GenerationOptions, json.loads(json.dumps(asdict(options))), where="options") == options
+    assert read_strict(GenerationOptions, json.loads(json.dumps(asdict(options))), where="options") == options
 
 
 def test_what_transformers_calls_null_is_read() -> None:
-    options = read_closed(GenerationOptions, {**IDS, "max_length": None, "bad_words_ids": None}, where="options")
+    options = read_strict(GenerationOptions, {**IDS, "max_length": None, "bad_words_ids": None}, where="options")
     assert options == GenerationOptions(**IDS)
 
 
@@ -41,19 +41,19 @@ def test_what_transformers_calls_null_is_read() -> None:
         ({"seed": -1}, "seed is -1, but must be at least 0"),
         ({"pad_token_id": -1}, "pad_token_id is -1, but must be at least 0"),
         ({"eos_token_id": (2, -1)}, "eos_token_id is [2, -1], but token ids must be at least 0"),
-        ({"eos_token_id": ()}, "eos_token_id is empty, but must hold at least one token"),
+        ({"eos_token_id": ()}, "eos_token_id is empty, but must contain at least one token"),
         ({"suppress_tokens": (-1,)}, "suppress_tokens is [-1], but token ids must be at least 0"),
-        ({"bad_words_ids": ((3,), ())}, "bad_words_ids[1] is empty, but must hold at least one token"),
+        ({"bad_words_ids": ((3,), ())}, "bad_words_ids[1] is empty, but must contain at least one token"),
         ({"repetition_penalty": 0.0}, "repetition_penalty is 0.0, but must be above 0"),
         ({"temperature": 0.0}, "temperature is 0.0, but must be at least 0.0001"),
-        ({"temperature": float("inf")}, "temperature is inf, but must be a finite number"),
-        ({"length_penalty": float("nan")}, "length_penalty is nan, but must be a finite number"),
+        ({"temperature": float("inf")}, "temperature is inf, but must be finite"),
+        ({"length_penalty": float("nan")}, "length_penalty is nan, but must be finite"),
         ({"length_penalty": -101.0}, "length_penalty is -101.0, but must be between -100 and 100"),
         ({"top_p": 1.5}, "top_p is 1.5, but must be between 0 and 1"),
         ({"early_stopping": "always"}, "early_stopping is 'always', but must be False, True or 'never'"),
         (
             {"num_return_sequences": 2},
-            "num_return_sequences is 2, but greedy search gives 1: raise num_beams or set do_sample",
+            "num_return_sequences is 2, but greedy search returns 1: raise num_beams or set do_sample",
         ),
         (
             {"num_return_sequences": 3, "num_beams": 2},
@@ -61,7 +61,7 @@ def test_what_transformers_calls_null_is_read() -> None:
         ),
         (
             {"forced_bos_token_id": 5, "suppress_tokens": (5, 6)},
-            "forced_bos_token_id is [5], which suppress_tokens forbids: take it out of one of them",
+            "forced_bos_token_id is [5], which suppress_tokens forbids: remove it from one of them",
         ),
     ],
 )
@@ -71,8 +71,8 @@ def test_an_option_out_of_range_is_refused_in_one_sentence(given: dict[str, obje
 
 
 def test_an_option_of_the_wrong_kind_is_refused_when_read() -> None:
-    with pytest.raises(ClosedError, match="early_stopping"):
-        read_closed(GenerationOptions, {**IDS, "early_stopping": 1}, where="options")
+    with pytest.raises(SchemaError, match="early_stopping"):
+        read_strict(GenerationOptions, {**IDS, "early_stopping": 1}, where="options")
 
 
 def test_new_tokens_win_over_lengths() -> None:

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from seq2edge.errors import NotANumberError, UsageError
-from seq2edge.search import prefix_block, search
+from seq2edge.search import BatchContext, DecoderState, StepOutput, prefix_block, search
 from seq2edge.search.greedy import greedy_steps
 
 STARTS = [[0]] * 6
@@ -62,7 +62,9 @@ def test_tokens_come_one_by_one(decoder, table, options) -> None:
     whole = search(decoder(table()), STARTS, options())
     step = decoder(table())
     tokens: list[list[int]] = [[] for _ in STARTS]
-    for number, made in enumerate(greedy_steps(step, prefix_block(STARTS, options()), options()), start=1):
+    for number, made in enumerate(
+        greedy_steps(step, prefix_block(STARTS, options()), options(), BatchContext()), start=1
+    ):
         assert len(step.calls) == number  # nothing is computed ahead
         for output, token in zip(made.outputs, made.tokens, strict=True):
             tokens[output].append(int(token))
@@ -82,7 +84,7 @@ def test_a_hook_has_the_last_word(decoder, table, options) -> None:
         changed[:, 5 if tokens.shape[1] < 4 else 2] = 0
         return changed
 
-    found = search(decoder(table()), STARTS, options(suppress_tokens=(5,)), hook=three_fives_and_the_end)
+    found = search(decoder(table()), STARTS, options(suppress_tokens=(5,)), BatchContext(hook=three_fives_and_the_end))
     assert [hypothesis.tokens for [hypothesis] in found] == [[5, 5, 5, 2]] * len(STARTS)
 
 
@@ -93,7 +95,12 @@ def test_a_hook_knows_which_sentence_each_row_is(decoder, table, options, num_be
         return np.where(np.arange(scores.shape[1]) == wanted[:, None], scores, -np.inf)
 
     numbers = [4, 3, 5]
-    found = search(decoder(table()), STARTS[:3], options(num_beams=num_beams), numbers=numbers, hook=its_own_number)
+    found = search(
+        decoder(table()),
+        STARTS[:3],
+        options(num_beams=num_beams),
+        BatchContext(sentence_ids=numbers, hook=its_own_number),
+    )
     assert [best.tokens for best, *_ in found] == [[number] * number + [2] for number in numbers]
 
 
@@ -102,9 +109,9 @@ def test_a_hook_knows_which_sentence_each_row_is(decoder, table, options, num_be
     [
         (
             lambda sentences, tokens, scores: scores[0],
-            r"the hook gave scores of the shape \(8,\), but was given \(1, 8\)",
+            r"the hook returned scores of the shape \(8,\), but must return \(1, 8\)",
         ),
-        (lambda sentences, tokens, scores: scores * np.nan, r"the hook gave scores that are not numbers \(NaN\)"),
+        (lambda sentences, tokens, scores: scores * np.nan, r"the hook returned scores that are not numbers \(NaN\)"),
         (lambda sentences, tokens, scores: scores + np.inf, "use a large number instead of inf"),
         (lambda sentences, tokens, scores: scores - np.inf, "forbid every token"),
     ],
@@ -112,16 +119,20 @@ def test_a_hook_knows_which_sentence_each_row_is(decoder, table, options, num_be
 def test_a_hook_that_gives_back_something_else_is_an_error(decoder, table, options, hook, sentence: str) -> None:
     for kind in (ValueError, UsageError):
         with pytest.raises(kind, match=sentence):
-            search(decoder(table()), [[0]], options(), hook=hook)
+            search(decoder(table()), [[0]], options(), BatchContext(hook=hook))
 
 
 def test_the_scores_of_the_step_are_left_as_they_are(options) -> None:
+    class Constant(DecoderState):
+        def step(self, tokens, rows) -> StepOutput:
+            return StepOutput(logits)
+
     logits = np.arange(6, dtype=np.float32).reshape(1, 1, 6)
     logits.flags.writeable = False
     everything = options(
         repetition_penalty=2.0, no_repeat_ngram_size=1, bad_words_ids=((5,),), suppress_tokens=(4,), min_new_tokens=1
     )
-    [[found]] = search(lambda tokens, rows: logits, [[0]], everything)
+    [[found]] = search(Constant(), [[0]], everything)
     assert found.tokens == [3, 2]
 
 

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from seq2edge.errors import WrongValueError
-from seq2edge.search import StreamingSearch, prefix_block, search
+from seq2edge.search import BatchContext, DecoderState, StepOutput, StreamingSearch, prefix_block, search
+from seq2edge.search.restricted_vocabulary import RestrictableState
 
 VOCABULARY = 12
 LISTS = [[2, 3, 5, 6, 9], [2, 4, 5, 8, 11], [2, 3, 7, 10]]  # of each sentence; 2 ends
@@ -23,30 +24,38 @@ def masked(table, lists):
     return look_up
 
 
-class Narrow:
+class Restrictable(RestrictableState):
     """A step that knows the words of its sentences, and counts how often it was asked for all scores."""
 
-    vocabulary = VOCABULARY
+    vocabulary_size = VOCABULARY
 
     def __init__(self, decoder, table, lists) -> None:
         self.decoder, self.table, self.lists = decoder, table, lists
         self.whole = 0
 
-    def among(self, allowed, known):
+    def restrict(self, allowed, known):
         lists = [sorted({*own, *allowed.tolist()}) for own in self.lists]
-        self.step = self.decoder(masked(self.table, lists))
-        words = np.array(sorted({*chain(*lists), *known.tolist()}))
-        return words, lambda tokens, rows: self.step(tokens, rows)[:, :, words]
+        self.state = self.decoder(masked(self.table, lists))
+        token_ids = np.array(sorted({*chain(*lists), *known.tolist()}))
+        return token_ids, Columns(self.state, token_ids)
 
-    def __call__(self, tokens, rows):
+    def step(self, tokens, rows):
         self.whole += 1
-        return self.step(tokens, rows)
+        return self.state.step(tokens, rows)
+
+
+class Columns(DecoderState):
+    def __init__(self, state, token_ids) -> None:
+        self.state, self.token_ids = state, token_ids
+
+    def step(self, tokens, rows):
+        return StepOutput(self.state.step(tokens, rows).logits[:, :, self.token_ids])
 
 
 def both(decoder, table, options, *, prefixes=STARTS, forced=(), hook=None):
     lists = [[*own, *forced] for own in LISTS]
-    whole = search(decoder(masked(table(VOCABULARY), lists)), prefixes, options, hook=hook)
-    narrow = search(Narrow(decoder, table(VOCABULARY), LISTS), prefixes, options, hook=hook)
+    whole = search(decoder(masked(table(VOCABULARY), lists)), prefixes, options, BatchContext(hook=hook))
+    narrow = search(Restrictable(decoder, table(VOCABULARY), LISTS), prefixes, options, BatchContext(hook=hook))
     return whole, narrow
 
 
@@ -109,19 +118,20 @@ def test_a_hook_sees_the_whole_vocabulary_and_ids(decoder, table, options, beams
 @pytest.mark.parametrize("beams", [1, 3])
 def test_what_grows_is_told_in_ids(decoder, table, options, beams) -> None:
     chosen = options(num_beams=beams)
-    growing = StreamingSearch(Narrow(decoder, table(VOCABULARY), LISTS[:1]), prefix_block([[0]], chosen), chosen)
+    state = Restrictable(decoder, table(VOCABULARY), LISTS[:1])
+    growing = StreamingSearch(state, prefix_block([[0]], chosen), chosen, BatchContext())
     *_, last = growing
     [[found], *_] = both(decoder, table, chosen)[0]
-    assert growing.found is not None
-    assert growing.found.tokens == last == found.tokens
+    assert growing.result is not None
+    assert growing.result.tokens == last == found.tokens
 
 
 def test_nobody_looks_at_the_whole_vocabulary_without_need(decoder, table, options) -> None:
-    step = Narrow(decoder, table(VOCABULARY), LISTS)
+    step = Restrictable(decoder, table(VOCABULARY), LISTS)
     search(step, STARTS, options(num_beams=2, suppress_tokens=(3,), bad_words_ids=((5,),)))
     assert step.whole == 0
 
 
 def test_a_token_outside_the_vocabulary_is_an_error(decoder, table, options) -> None:
     with pytest.raises(WrongValueError, match="name the token 12, but the vocabulary has 12"):
-        search(Narrow(decoder, table(VOCABULARY), LISTS), STARTS, options(bad_words_ids=((12,),)))
+        search(Restrictable(decoder, table(VOCABULARY), LISTS), STARTS, options(bad_words_ids=((12,),)))

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from seq2edge.search import search
+from seq2edge.search import BatchContext, search
 from seq2edge.search.logits_processors import keep_top_k, keep_top_p, temperature
 from seq2edge.search.sampling import GumbelNoise
 from seq2edge.search.top_k import top_k
@@ -81,7 +81,7 @@ def test_sentences_and_their_samples_are_drawn_apart(decoder, options) -> None:
 def test_the_number_of_a_sentence_decides_what_it_draws(decoder, options) -> None:
     def drawn(numbers: list[int]) -> list[list[int]]:
         step = decoder(lambda sentence, tokens: np.zeros(50))
-        found = search(step, [[0]] * len(numbers), options(do_sample=True, seed=5), numbers=numbers)
+        found = search(step, [[0]] * len(numbers), options(do_sample=True, seed=5), BatchContext(sentence_ids=numbers))
         return [hypothesis.tokens for [hypothesis] in found]
 
     first, second, third = drawn([0, 1, 2])
@@ -93,7 +93,7 @@ def test_the_number_of_a_sentence_decides_what_it_draws(decoder, options) -> Non
 def test_parts_of_one_text_are_drawn_apart(decoder, options, num_beams: int) -> None:
     step = decoder(lambda sentence, tokens: np.zeros(50))
     drawing = options(do_sample=True, seed=5, num_beams=num_beams)
-    [first], [second] = search(step, [[0]] * 2, drawing, numbers=[3, 3], parts=[0, 1])
+    [first], [second] = search(step, [[0]] * 2, drawing, BatchContext(sentence_ids=[3, 3], segment_ids=[0, 1]))
     assert first.tokens != second.tokens
 
 

@@ -1,38 +1,30 @@
-"""A step that chooses tokens itself gives what the search would have chosen."""
-
-from collections.abc import Callable
+"""A decoder that selects tokens on its device finds what the search would have found."""
 
 import numpy as np
 import pytest
 
 from seq2edge.errors import NotANumberError, WrongValueError
-from seq2edge.search import search
-from seq2edge.search.log_softmax import log_softmax
-from seq2edge.search.top_k import top_k
+from seq2edge.search import BatchContext, DecoderState, StepOutput, TopK, search
 
 STARTS = [[0]] * 4
 
 
-class Choosing:
-    """A decoder that gives the best tokens where it is asked for them, and counts who asked for all scores."""
+class OnDevice(DecoderState):
+    """A decoder that selects tokens itself, and counts the calls that asked for all logits."""
 
-    vocabulary = 8
+    selects_on_device = True
 
-    def __init__(self, decoder: Callable[[np.ndarray, np.ndarray], np.ndarray]) -> None:
+    def __init__(self, decoder: DecoderState) -> None:
         self.decoder = decoder
-        self.chose = self.gave_all = 0
+        self.selected = self.returned_all = 0
 
-    def __call__(self, tokens: np.ndarray, rows: np.ndarray) -> np.ndarray:
-        self.gave_all += 1
-        return self.decoder(tokens, rows)
+    def step(self, tokens: np.ndarray, rows: np.ndarray) -> StepOutput:
+        self.returned_all += 1
+        return self.decoder.step(tokens, rows)
 
-    def best(self, tokens: np.ndarray, rows: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
-        self.chose += 1
-        logits = self.decoder(tokens, rows)
-        scores = log_softmax(logits.reshape(-1, self.vocabulary))
-        chosen, _ = top_k(logits.reshape(-1, self.vocabulary), count)
-        shape = (*rows.shape, count)
-        return chosen.reshape(shape), np.take_along_axis(scores, chosen, axis=1).reshape(shape)
+    def top_k(self, tokens: np.ndarray, rows: np.ndarray, k: int) -> TopK:
+        self.selected += 1
+        return self.decoder.top_k(tokens, rows, k)
 
 
 PLAIN: list[dict[str, object]] = [
@@ -55,39 +47,39 @@ OTHERS: list[dict[str, object]] = [
 @pytest.mark.parametrize("given", [*PLAIN, *OTHERS])
 def test_the_outputs_are_those_of_a_plain_step(decoder, table, options, given, num_beams: int) -> None:
     wanted = options(num_beams=num_beams, **given)
-    step = Choosing(decoder(table(8)))
+    step = OnDevice(decoder(table(8)))
     found, plain = search(step, STARTS, wanted), search(decoder(table(8)), STARTS, wanted)
     assert [[one.tokens for one in ranked] for ranked in found] == [[one.tokens for one in ranked] for ranked in plain]
     for ours, theirs in zip(found, plain, strict=True):
         assert ours[0].score == pytest.approx(theirs[0].score, abs=1e-5)
-    assert step.chose + step.gave_all > 1
+    assert step.selected + step.returned_all > 1
 
 
 @pytest.mark.parametrize("num_beams", [1, 3])
 @pytest.mark.parametrize("given", PLAIN)
 def test_a_plain_search_never_asks_for_all_scores(decoder, table, options, given, num_beams: int) -> None:
-    step = Choosing(decoder(table(8)))
+    step = OnDevice(decoder(table(8)))
     search(step, STARTS, options(num_beams=num_beams, **given))
-    assert (step.gave_all, step.chose > 1) == (0, True)
+    assert (step.returned_all, step.selected > 1) == (0, True)
 
 
 def test_a_forced_token_is_the_only_step_that_needs_all_scores(decoder, table, options) -> None:
-    step = Choosing(decoder(table(8)))
+    step = OnDevice(decoder(table(8)))
     search(step, STARTS, options(forced_bos_token_id=5))
-    assert step.gave_all == 1
+    assert step.returned_all == 1
 
 
 def test_a_hook_sees_all_scores(decoder, table, options) -> None:
-    step = Choosing(decoder(table(8)))
-    search(step, STARTS, options(), hook=lambda sentences, tokens, scores: scores)
-    assert step.chose == 0
+    step = OnDevice(decoder(table(8)))
+    search(step, STARTS, options(), BatchContext(hook=lambda sentences, tokens, scores: scores))
+    assert step.selected == 0
 
 
 def test_that_all_is_forbidden_is_an_error(decoder, table, options) -> None:
     with pytest.raises(WrongValueError, match="forbid every token"):
-        search(Choosing(decoder(table(8))), STARTS, options(suppress_tokens=tuple(range(8))))
+        search(OnDevice(decoder(table(8))), STARTS, options(suppress_tokens=tuple(range(8))))
 
 
 def test_scores_that_are_not_numbers_are_an_error(decoder, options) -> None:
     with pytest.raises(NotANumberError):
-        search(Choosing(decoder(lambda sentence, tokens: [np.nan] * 8)), STARTS, options())
+        search(OnDevice(decoder(lambda sentence, tokens: [np.nan] * 8)), STARTS, options())
