@@ -11,9 +11,8 @@ from seq2edge.devices.session import CPU_CONFIG, compute_nodes, nodes_on_other_p
 from seq2edge.devices.topk_graphs import TRIAL
 from seq2edge.engine.array_pool import ArrayPool
 from seq2edge.engine.decoder_inputs import has_inplace_cache
-from seq2edge.engine.device_topk import DeviceTopK
 from seq2edge.engine.encoder import encode_batch
-from seq2edge.engine.kv_append import AppendCacheState, source_dtypes
+from seq2edge.engine.kv_append import AppendCacheState, DeviceTopK, source_dtypes
 from seq2edge.engine.kv_inplace import InplaceCacheState
 from seq2edge.engine.shortlist import OpenState, ShortlistState, open_shortlist
 from seq2edge.errors import BundleError
