@@ -4,6 +4,7 @@ import os
 from pathlib import Path
 
 import pytest
+
 from material import material
 
 FULL = os.environ.get("SEQ2EDGE_TRUST") == "full"

@@ -16,8 +16,8 @@ from typing import Any
 
 import fault_driver
 import pytest
-from material import material
 
+from material import material
 from seq2edge.bundle.bundle import load_bundle
 
 pytestmark = [pytest.mark.trust, pytest.mark.skipif(sys.platform != "linux", reason="needs fork and mount")]

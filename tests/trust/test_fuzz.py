@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 import pytest
+
 from driver import GOOD, fuzz
 from targets import SHARES
 
