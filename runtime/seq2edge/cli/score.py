@@ -50,12 +50,12 @@ def command(
     from seq2edge.devices.cpu import share_cpus
     from seq2edge.devices.registry import parse_options
     from seq2edge.files.file_translation import in_groups
-    from seq2edge.files.lines import check_apart, named_file, read_lines, written_lines
+    from seq2edge.files.lines import check_distinct, input_path, read_lines, written_lines
     from seq2edge.translator import Translator
 
     workers, threads = share_cpus(workers, threads, many=True)
-    source = named_file(source)
-    check_apart(source, target)
+    source = input_path(source)
+    check_distinct(source, target)
     groups = in_groups(read_lines(source, errors=errors), PAIRS_AT_ONCE)
     translator = Translator(
         model,

@@ -90,7 +90,7 @@ def command(
     """
     from seq2edge.devices.cpu import share_cpus
     from seq2edge.devices.registry import parse_options
-    from seq2edge.files.lines import named_file
+    from seq2edge.files.lines import input_path
     from seq2edge.translator import Translator
 
     options = take_set(TextOptions, values) | take_set(GenerationOptions, values)
@@ -98,7 +98,7 @@ def command(
     values["alignment"] |= bool(heads) and values["picture"] is None  # heads are named for something
     if values["alignment"] or values["picture"] is not None:
         options["attention"] = heads or "all"
-    values["source"] = named_file(values["source"])
+    values["source"] = input_path(values["source"])
     task = TranslateTask(**values, options=options)
     _check(task)
     started = time.perf_counter()
@@ -150,10 +150,10 @@ def _translate_file(translator: "Translator", task: TranslateTask) -> "Summary":
     """Lines to a file, safe to interrupt."""
     from seq2edge.cli.progress import status
     from seq2edge.files.file_translation import translate_file
-    from seq2edge.files.resumable import left_over
+    from seq2edge.files.resumable import is_unfinished
 
     assert task.target is not None
-    starts_over, done = not task.resume and left_over(task.target), 0
+    starts_over, done = not task.resume and is_unfinished(task.target), 0
 
     def observe(lines: int, tokens: int) -> None:
         nonlocal starts_over, done

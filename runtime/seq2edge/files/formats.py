@@ -1,11 +1,11 @@
-"""A translation as a line of output, in the formats that ``seq2edge translate`` knows.
+"""Format a translation as a line of output, for ``seq2edge translate --format``.
 
-text   the translation; with alternatives, lines of ``number ||| translation ||| score`` as Moses writes them, and with
-       attention the alignment behind another ``|||``
-tsv    translation, score, notes, the alignment if asked for, and then each alternative with its score
-jsonl  all there is to know, as JSON
+text   the translation; with alternatives, lines of ``number ||| translation ||| score`` as in Moses, and with
+       alignment one more ``|||`` and the alignment
+tsv    translation, score, notes, the alignment if requested, and then each alternative with its score
+jsonl  everything, as JSON
 
-A text that says nothing has neither alternatives nor an alignment; its columns are there all the same.
+A blank text has neither alternatives nor an alignment, but all columns.
 """
 
 import json
@@ -23,17 +23,17 @@ Format = Literal["text", "tsv", "jsonl"]
 
 @dataclass(frozen=True, kw_only=True)
 class OutputColumns:
-    """What was asked for beside the text."""
+    """What to write besides the translation."""
 
-    translations: int = 1  # of each text
+    translations: int = 1  # per text
     alignment: bool = False
 
 
-Formatter = Callable[[int, Translation, OutputColumns], str]  # number of the text, counted from 0
+Formatter = Callable[[int, Translation, OutputColumns], str]  # the first argument is the index of the text
 
 
-def columns_of(wanted: "CallOptions") -> OutputColumns:
-    return OutputColumns(translations=wanted.generation.num_return_sequences, alignment=bool(wanted.text.attention))
+def columns_of(options: "CallOptions") -> OutputColumns:
+    return OutputColumns(translations=options.generation.num_return_sequences, alignment=bool(options.text.attention))
 
 
 def as_text(number: int, translation: Translation, columns: OutputColumns) -> str:
@@ -78,5 +78,5 @@ def _moses(translation: Translation) -> str:
 
 
 def _one_line(text: str) -> str:
-    """Without what would end a line or a cell."""
+    """Replace line breaks and tabs, which would end a line or a cell."""
     return " ".join(text.replace("\t", " ").splitlines())

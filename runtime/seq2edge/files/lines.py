@@ -1,7 +1,4 @@
-"""Lines of UTF-8 text in and out.
-
-Lines in groups as they arrive: one when they come slowly, many when they come fast.
-"""
+"""Read and write lines of UTF-8 text; lines from a pipe are read in groups as they become available."""
 
 import os
 import sys
@@ -21,9 +18,9 @@ CHUNK = 2**20  # bytes
 
 
 def read_lines(path: Path | None, *, errors: Errors = "strict") -> Iterator[str]:
-    """Lines of a file, or of standard input, without their ends; only a newline ends a line.
+    """Yield the lines of a file, or of standard input, without line endings; only a newline ends a line.
 
-    A line that is not UTF-8 is an error, or with ``errors="replace"`` has U+FFFD in place of each bad byte.
+    A line that is not UTF-8 is an error, or with ``errors="replace"`` each bad byte becomes U+FFFD.
     """
     if path is None:
         yield from _decode(_standard_input(), "standard input", errors)
@@ -33,7 +30,7 @@ def read_lines(path: Path | None, *, errors: Errors = "strict") -> Iterator[str]
 
 
 def count_lines(path: Path) -> int:
-    """How many lines ``read_lines`` will give; not for a pipe, which can be read only once."""
+    """Count the lines that ``read_lines`` yields; not for a pipe, which can be read only once."""
     newlines, last = 0, b"\n"
     with _reading(path) as file:
         while chunk := file.read(CHUNK):
@@ -41,29 +38,29 @@ def count_lines(path: Path) -> int:
     return newlines + (last != b"\n")
 
 
-def named_file(path: Path | None) -> Path | None:
-    """The path of an option; a dash is standard input, as is none."""
+def input_path(path: Path | None) -> Path | None:
+    """Return the path of an input option, or None for a dash, which means standard input."""
     return None if path == Path("-") else path
 
 
-def check_apart(source: Path | None, target: Path | None) -> None:
-    """Refuse to write what is being read."""
+def check_distinct(source: Path | None, target: Path | None) -> None:
+    """Raise an error if the output would overwrite the input."""
     if source is not None and target is not None and target.is_file() and source.exists() and source.samefile(target):
-        raise UsageError(f"{target} is the input; name another file to write")
+        raise UsageError(f"{target} is the input; choose another output file")
 
 
 @contextmanager
 def written_lines(path: Path | None) -> Iterator[Callable[[str], None]]:
-    """Give a function that writes a line to a file, which appears when complete, or to standard output."""
+    """Yield a function that writes a line to a file, which appears when complete, or to standard output."""
     if path is None:
         if sys.stdout is None:
-            raise DataError("standard output is closed; name a file to write with --output")
-        from click import echo  # which whoever translates in a program of their own does not need
+            raise DataError("standard output is closed; name an output file with --output")
+        from click import echo  # only needed for standard output
 
         yield echo
         return
     if path.is_dir():
-        raise DataError(f"{path} is a folder; name a file to write")
+        raise DataError(f"{path} is a folder; name a file")
     try:
         with _opened(path) as file:
             yield lambda line: print(line, file=file)
@@ -74,7 +71,7 @@ def written_lines(path: Path | None) -> Iterator[Callable[[str], None]]:
 
 @contextmanager
 def _opened(path: Path) -> Iterator[TextIO]:
-    """A new file that takes the place of an old one; a device or a pipe is written to as it is."""
+    """Open a file that replaces an existing one when complete; a device or a pipe is written to directly."""
     if path.exists() and not path.is_file():
         with path.open("w", encoding="utf-8", newline="\n") as device:
             yield device
@@ -91,15 +88,15 @@ def _reading(path: Path) -> BinaryIO:
 
 
 def _standard_input() -> BinaryIO:
-    """Standard input with a buffer of its own.
+    """Open standard input with a separate buffer.
 
-    Python closes that of ``sys.stdin`` when it exits, and aborts if a thread still waits for a line there.
+    Python closes the buffer of ``sys.stdin`` at exit, and aborts if a thread is still waiting for a line there.
     """
     if sys.stdin is None:
-        raise DataError("standard input is closed; name a file to read")
+        raise DataError("standard input is closed; name an input file with --input")
     try:
         return os.fdopen(sys.stdin.fileno(), "rb", closefd=False)
-    except OSError:  # somebody put another stream in its place
+    except OSError:  # replaced by another stream
         return sys.stdin.buffer
 
 
@@ -114,31 +111,31 @@ def _decode(stream: BinaryIO, name: str, errors: Errors) -> Iterator[str]:
 
 @dataclass(frozen=True)
 class _End:
-    """Stands behind the last line."""
+    """Follows the last line in the queue."""
 
-    error: BaseException | None  # what ended the lines, if not their end
+    error: BaseException | None  # raised by the reader, if any
 
 
-def available_lines(lines: Iterator[str], most: int) -> Generator[list[str], None, None]:
-    """Wait for a line and give it together with those that have arrived since, ``most`` at a time.
+def available_lines(lines: Iterator[str], limit: int) -> Generator[list[str], None, None]:
+    """Wait for a line and yield it with those that have become available since, at most ``limit``.
 
-    A thread reads ahead, by at most ``most`` lines. What it raises is raised here, after the lines before it. It may
-    wait for a line that never comes: it is a daemon, so that the program can end all the same.
+    A thread reads ahead, at most ``limit`` lines. Its errors are raised here, after the lines before them. It is a
+    daemon thread, so that the program can exit while it waits for a line.
     """
-    waiting: Queue[str | _End] = Queue(maxsize=most)
+    waiting: Queue[str | _End] = Queue(maxsize=limit)
     closed = Event()
-    Thread(target=_read, args=(lines, waiting, closed), daemon=True, name="arriving").start()
+    Thread(target=_read, args=(lines, waiting, closed), daemon=True, name="line-reader").start()
     end: _End | None = None
     try:
         while end is None:
-            group, end = _take(waiting, most)
+            group, end = _take(waiting, limit)
             if group:
                 yield group
         if end.error is not None:
             raise end.error
     finally:
         closed.set()
-        _empty(waiting)  # the thread may wait for room
+        _empty(waiting)  # the thread may be blocked by a full queue
 
 
 def _read(lines: Iterator[str], waiting: "Queue[str | _End]", closed: Event) -> None:
@@ -153,13 +150,13 @@ def _read(lines: Iterator[str], waiting: "Queue[str | _End]", closed: Event) -> 
     waiting.put(_End(error))
 
 
-def _take(waiting: "Queue[str | _End]", most: int) -> tuple[list[str], _End | None]:
-    """Everything that is there, at least one line or the end."""
+def _take(waiting: "Queue[str | _End]", limit: int) -> tuple[list[str], _End | None]:
+    """Take everything that is available, at least one line or the end."""
     group: list[str] = []
     item = waiting.get()
     while not isinstance(item, _End):
         group.append(item)
-        if len(group) == most or waiting.empty():
+        if len(group) == limit or waiting.empty():
             return group, None
         item = waiting.get_nowait()
     return group, item

@@ -1,10 +1,8 @@
-"""Output files of long runs, which a killed run leaves such that another can go on.
+"""Write output files of long runs so that a killed run can be resumed.
 
-While a run writes ``out.txt``, its text is in ``.out.txt.part`` beside it, and ``.out.txt.part.journal`` says how much
-of it can be relied on. The journal's first line names the job; each further line is a commit: so many inputs with such
-a digest are finished, and their output is so many bytes. Text is safe on the disk before the journal speaks of it.
-
-Files that one process has for itself.
+While a run writes ``out.txt``, its text is in ``.out.txt.part`` in the same folder, and ``.out.txt.part.journal`` tells
+how much of it is complete. The first line of the journal describes the job; each further line is a commit: the number
+and digest of the finished inputs, and the size of their output in bytes. Text is flushed to disk before its commit.
 """
 
 import json
@@ -20,58 +18,14 @@ from seq2edge.bundle.atomic_files import move_over, real_path
 from seq2edge.config.schema import read_strict
 from seq2edge.errors import DataError, UsageError
 
-
-def lock_file(path: Path) -> BinaryIO:
-    """Open a file to read and to append to, making it if need be; ``BlockingIOError`` if another run has it.
-
-    The system frees the lock when the file is closed or the process ends, however it ends.
-    """
-    while True:
-        file = path.open("a+b")
-        try:
-            _lock(file)
-        except BlockingIOError:
-            file.close()
-            raise
-        if _is_still(path, file):
-            return file
-        file.close()  # the run that had it removed it after we had opened it
-
-
-def remove_locked(path: Path, file: BinaryIO) -> None:
-    """Remove a file that is locked; whoever opened it meanwhile will notice."""
-    if sys.platform == "win32":  # an open file cannot be removed there
-        file.close()
-    path.unlink(missing_ok=True)
-
-
-def _lock(file: BinaryIO) -> None:
-    if sys.platform == "win32":
-        return
-    import fcntl
-
-    try:
-        fcntl.flock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        raise
-    except OSError:  # some network file systems have no locks; better to write without than not at all
-        return
-
-
-def _is_still(path: Path, file: BinaryIO) -> bool:
-    with suppress(FileNotFoundError):
-        return os.path.samestat(path.stat(), os.fstat(file.fileno()))
-    return False
-
-
 Job = Mapping[str, str | int | float | None]
 FORMAT = 2
-HEAD = b'{"seq2edge": '  # how every journal begins
+HEAD = b'{"seq2edge": '  # the first bytes of every journal
 
 
 @dataclass(frozen=True, kw_only=True)
 class Header:
-    """The first line of a journal: whose it is."""
+    """The first line of a journal: the job."""
 
     seq2edge: int  # version of the format
     job: dict[str, str | int | float | None]
@@ -79,31 +33,31 @@ class Header:
 
 @dataclass(frozen=True, kw_only=True)
 class Record:
-    """Any other line of a journal: what was committed."""
+    """Any other line of a journal: a commit."""
 
     inputs: int
-    digest: str  # of these inputs, as the caller makes it
+    digest: str  # of these inputs, computed by the caller
     bytes: int
 
 
 class ResumableOutput:
-    """Where the results go; ``done`` inputs, with this digest, need not be done again."""
+    """An open output; the first ``done`` inputs, with this digest, were finished by an earlier run."""
 
     def __init__(self, path: Path, file: BinaryIO, *, done: int = 0, digest: str = "") -> None:
         self.path, self.file, self.done, self.digest = path, file, done, digest
 
     def write(self, text: str) -> None:
-        with _told(self.path):
+        with _write_errors(self.path):
             self.file.write(text.encode())
 
     def commit(self, inputs: int, digest: str) -> None:
-        """Say that all that was written belongs to so many finished inputs, counted from the first of the job."""
-        with _told(self.path):
+        """Record that everything written so far is the output of the first ``inputs`` inputs of the job."""
+        with _write_errors(self.path):
             self.file.flush()
 
 
 class _Journaled(ResumableOutput):
-    """The same, with a journal of the commits."""
+    """An output with a journal of its commits."""
 
     def __init__(self, path: Path, file: BinaryIO, journal: BinaryIO, start: Record | None) -> None:
         super().__init__(path, file, done=start.inputs if start else 0, digest=start.digest if start else "")
@@ -111,7 +65,7 @@ class _Journaled(ResumableOutput):
         self.committed = False
 
     def commit(self, inputs: int, digest: str) -> None:
-        with _told(self.path):
+        with _write_errors(self.path):
             _flush(self.file)
             self.journal.write(_line(Record(inputs=inputs, digest=digest, bytes=self.file.tell())))
             _flush(self.journal)
@@ -120,23 +74,23 @@ class _Journaled(ResumableOutput):
 
 @contextmanager
 def resumable_output(path: Path, job: Job, *, resume: bool) -> Iterator[ResumableOutput]:
-    """Give an output that appears as ``path`` when all went well; what is committed before survives any end.
+    """Yield an output that appears as ``path`` when the run succeeds; commits survive if it does not.
 
-    With ``resume`` it goes on where the last run of the same job has stopped, or begins if there was none. A device or
-    a pipe is written to as it is, and a link is followed.
+    With ``resume``, continue where the last run of the same job stopped, or start if there was none. A device or a pipe
+    is written to directly, and a link is followed.
     """
-    with _told(path):
+    with _write_errors(path):
         is_folder, is_device = path.is_dir(), path.exists() and not path.is_file()
     if is_folder:
-        raise DataError(f"{path} is a folder; name a file to write")
+        raise DataError(f"{path} is a folder; name a file")
     if is_device and resume:
-        raise UsageError(f"{path} is no ordinary file, so nothing in it can be resumed; leave out --resume")
+        raise UsageError(f"{path} is not a regular file, so it cannot be resumed; leave out --resume")
     with _device(path) if is_device else _file(real_path(path), job, resume) as output:
         yield output
 
 
-def left_over(path: Path) -> bool:
-    """Whether a run to this path was interrupted, or goes on."""
+def is_unfinished(path: Path) -> bool:
+    """Return whether a run to this path was interrupted, or is still running."""
     return _part(real_path(path)).exists()
 
 
@@ -146,11 +100,11 @@ def _part(path: Path) -> Path:
 
 @contextmanager
 def _device(path: Path) -> Iterator[ResumableOutput]:
-    with _told(path):
+    with _write_errors(path):
         file = path.open("wb")
     try:
         yield ResumableOutput(path, file)
-        with _told(path):
+        with _write_errors(path):
             file.close()
     finally:
         _abandon(file)
@@ -159,38 +113,38 @@ def _device(path: Path) -> Iterator[ResumableOutput]:
 @contextmanager
 def _file(path: Path, job: Job, resume: bool) -> Iterator[ResumableOutput]:
     part = _part(path)
-    notes = path.with_name(f".{path.name}.part.journal")
-    with _journal(path, notes) as journal:
-        with _told(path):
+    journal_path = path.with_name(f".{path.name}.part.journal")
+    with _journal(path, journal_path) as journal:
+        with _write_errors(path):
             start = _last_commit(path, part, journal, job) if resume else None
         output: _Journaled | None = None
         try:
-            with _told(path):
-                if start is None:  # the journal first: it must never speak of text that is gone
+            with _write_errors(path):
+                if start is None:  # the journal first: it must never refer to text that is gone
                     _begin(journal, job)
                 output = _Journaled(path, _opened(part, start), journal, start)
             yield output
-            with _told(path):
+            with _write_errors(path):
                 _flush(output.file)
                 output.file.close()
                 move_over(part, path)
-                remove_locked(notes, journal)
+                remove_locked(journal_path, journal)
         except BaseException:
             if output is not None:
                 _abandon(output.file)
             if start is None and (output is None or not output.committed):
-                _remove(part, notes, journal)
+                _remove(part, journal_path, journal)
             raise
 
 
 @contextmanager
-def _journal(path: Path, notes: Path) -> Iterator[BinaryIO]:
-    """The journal, for this run alone."""
-    with _told(path):
+def _journal(path: Path, journal_path: Path) -> Iterator[BinaryIO]:
+    """Open the journal for this run only."""
+    with _write_errors(path):
         try:
-            file = lock_file(notes)
+            file = lock_file(journal_path)
         except BlockingIOError:
-            raise UsageError(f"another run is writing {path}; wait for it, or name another file") from None
+            raise UsageError(f"another run is writing {path}; wait for it, or choose another file") from None
     try:
         yield file
     finally:
@@ -204,15 +158,15 @@ def _begin(journal: BinaryIO, job: Job) -> None:
 
 
 def _last_commit(path: Path, part: Path, journal: BinaryIO, job: Job) -> Record | None:
-    """The last commit whose text is all there, if any; the journal then ends with it."""
+    """Return the last commit whose text is complete, if any, and truncate the journal after it."""
     journal.seek(0)
     data = journal.read()
-    if b"\n" not in data and data.startswith(HEAD[: len(data)]):  # empty, or killed while it wrote its first line
+    if b"\n" not in data and data.startswith(HEAD[: len(data)]):  # empty, or killed while writing the first line
         return None
     first, *lines = data.splitlines(keepends=True) or [b""]
     header = _header(first, path)
     if lines and header.seq2edge != FORMAT:
-        raise UsageError(f"{path} was begun by another version of seq2edge; leave out --resume to start over")
+        raise UsageError(f"{path} was started by another version of seq2edge; leave out --resume to start over")
     size, end = part.stat().st_size if part.exists() else -1, len(data)
     for line in reversed(lines):
         record = _record(line)
@@ -228,7 +182,7 @@ def _header(line: bytes, path: Path) -> Header:
     try:
         return read_strict(Header, json.loads(line), where="journal")
     except ValueError:
-        raise DataError(f"what was left of {path} cannot be read; leave out --resume to start over") from None
+        raise DataError(f"the journal of {path} cannot be read; leave out --resume to start over") from None
 
 
 def _check_job(header: Header, job: Job, path: Path) -> None:
@@ -236,11 +190,11 @@ def _check_job(header: Header, job: Job, path: Path) -> None:
     keys = [key for key in {**old, **new} if old.get(key) != new.get(key)]
     if keys:
         changes = ", ".join(f"{key} was {old.get(key)!r} and is {new.get(key)!r}" for key in keys)
-        raise UsageError(f"{path} was begun as another job ({changes}); leave out --resume to start over")
+        raise UsageError(f"{path} was started as another job ({changes}); leave out --resume to start over")
 
 
 def _record(line: bytes) -> Record | None:
-    """The commit that a line tells of; none if it is torn or tells of nothing that can be."""
+    """Parse a commit; return None if the line is incomplete or invalid."""
     if not line.endswith(b"\n"):
         return None
     try:
@@ -251,7 +205,7 @@ def _record(line: bytes) -> Record | None:
 
 
 def _opened(part: Path, start: Record | None) -> BinaryIO:
-    """The text so far, cut where the last commit ends, to write behind it."""
+    """Open the text so far, truncated to the last commit, to append to it."""
     if start is None:
         return part.open("wb")
     file = part.open("r+b")
@@ -260,10 +214,10 @@ def _opened(part: Path, start: Record | None) -> BinaryIO:
     return file
 
 
-def _remove(part: Path, notes: Path, journal: BinaryIO) -> None:
-    with suppress(OSError):  # what went wrong before says more
+def _remove(part: Path, journal_path: Path, journal: BinaryIO) -> None:
+    with suppress(OSError):  # the error that led here matters more
         part.unlink(missing_ok=True)
-        remove_locked(notes, journal)
+        remove_locked(journal_path, journal)
 
 
 def _line(entry: Header | Record) -> bytes:
@@ -276,15 +230,60 @@ def _flush(file: BinaryIO) -> None:
 
 
 def _abandon(file: BinaryIO) -> None:
-    """Close a file that may have failed or be closed; what it could not write is not needed."""
+    """Close a file that may have failed or be closed already."""
     with suppress(OSError):
         file.close()
 
 
 @contextmanager
-def _told(path: Path) -> Iterator[None]:
-    """Say of what the system refuses that the output cannot be written; for our own work, not for the caller's."""
+def _write_errors(path: Path) -> Iterator[None]:
+    """Turn an OSError of our own file operations into a DataError that names the output."""
     try:
         yield
     except OSError as error:
         raise DataError(f"{path} cannot be written: {error.strerror}") from None
+
+
+def lock_file(path: Path) -> BinaryIO:
+    """Open or create a file for reading and appending; raise ``BlockingIOError`` if another run has locked it.
+
+    The system releases the lock when the file is closed or the process ends.
+    """
+    while True:
+        file = path.open("a+b")
+        try:
+            _lock(file)
+        except BlockingIOError:
+            file.close()
+            raise
+        if _is_same_file(path, file):
+            return file
+        file.close()  # the other run removed it after we opened it
+
+
+def remove_locked(path: Path, file: BinaryIO) -> None:
+    """Remove a locked file; ``lock_file`` in another run notices that it is gone."""
+    if sys.platform == "win32":  # cannot remove an open file
+        file.close()
+    path.unlink(missing_ok=True)
+
+
+def _lock(file: BinaryIO) -> None:
+    # Not the package filelock: its FileLock leaves a lock file behind, and its lock_descriptor would only replace these
+    # lines, at the price of a dependency.
+    if sys.platform == "win32":
+        return
+    import fcntl
+
+    try:
+        fcntl.flock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise
+    except OSError:  # some network file systems have no locks; write without one
+        return
+
+
+def _is_same_file(path: Path, file: BinaryIO) -> bool:
+    with suppress(FileNotFoundError):
+        return os.path.samestat(path.stat(), os.fstat(file.fileno()))
+    return False

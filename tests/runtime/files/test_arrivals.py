@@ -1,4 +1,4 @@
-"""Lines come in groups as they arrive, and nobody waits for a reader that waits."""
+"""Lines are read in groups as they become available, and a waiting reader blocks nothing."""
 
 import os
 import signal
@@ -15,10 +15,9 @@ from seq2edge.files.lines import available_lines, read_lines
 
 ECHO = """
 import sys
-from seq2edge.files.lines import arriving
-from seq2edge.files.lines import read_lines
+from seq2edge.files.lines import available_lines, read_lines
 
-for group in arriving(read_lines(None), 100):
+for group in available_lines(read_lines(None), 100):
     print(*group, sep="\\n", flush=True)
     if "stop" in group:
         raise SystemExit(3)

@@ -1,4 +1,4 @@
-"""Files are translated line by line, and an interrupted run goes on only with the same input and model."""
+"""Files are translated line by line, and an interrupted run is resumed only with the same input and model."""
 
 import json
 import shutil
@@ -23,7 +23,7 @@ def translator() -> Translator:
 
 @pytest.fixture
 def interrupted(translator: Translator, tmp_path: Path) -> Path:
-    """A folder with an input, and what a run has left that was stopped behind its first 1,024 lines."""
+    """A folder with an input, and the files of a run that was stopped after its first 1,024 lines."""
 
     def stop(lines: int, tokens: int) -> None:
         if tokens:
@@ -52,7 +52,7 @@ class TestResume:
     @pytest.mark.parametrize("lines", [LINES[:1000], ["I am hungry.\n", *LINES[1:]], []])
     def test_another_input_is_refused(self, translator: Translator, interrupted: Path, lines: list[str]) -> None:
         (interrupted / "in.txt").write_text("".join(lines), encoding="utf-8")
-        with pytest.raises(DataError, match=r"^[^\n]*in\.txt has changed since the run that is resumed[^\n]*$"):
+        with pytest.raises(DataError, match=r"^[^\n]*in\.txt has changed since the interrupted run[^\n]*$"):
             resume(translator, interrupted)
         (interrupted / "in.txt").write_text("".join(LINES), encoding="utf-8")
         assert len(resume(translator, interrupted)) == len(LINES)  # nothing is lost by the refusal

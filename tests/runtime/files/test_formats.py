@@ -1,4 +1,4 @@
-"""Every line of output has the columns that were asked for, also that of an empty line."""
+"""Every line of output has the requested columns, even for an empty line."""
 
 import json
 
@@ -20,6 +20,6 @@ def test_an_empty_line_has_its_columns() -> None:
 
 
 @pytest.mark.parametrize(("form", "line"), [("text", ""), ("tsv", "\t0.0000\t")])
-def test_what_was_not_asked_for_is_left_out(form: str, line: str) -> None:
+def test_columns_that_were_not_requested_are_left_out(form: str, line: str) -> None:
     assert FORMATS[form](4, EMPTY, OutputColumns()) == line
     assert "alternatives" not in json.loads(FORMATS["jsonl"](4, EMPTY, OutputColumns()))

@@ -1,4 +1,4 @@
-"""Lines of text are read whole, counted, and refused or mended where they are not UTF-8."""
+"""Lines of text are read and counted, and refused or repaired where they are not UTF-8."""
 
 import subprocess
 import sys
@@ -55,4 +55,4 @@ def test_as_many_lines_are_counted_as_are_read(
 def test_a_closed_standard_input_gets_one_sentence() -> None:
     code = "import sys; sys.stdin = None; from seq2edge.files.lines import read_lines; next(read_lines(None))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert "DataError: standard input is closed; name a file to read" in done.stderr
+    assert "DataError: standard input is closed; name an input file with --input" in done.stderr

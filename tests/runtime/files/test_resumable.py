@@ -1,4 +1,4 @@
-"""A long run that was stopped, in whatever way, goes on where it was and ends as if nothing had been."""
+"""A run that was stopped in any way is resumed and writes the same file as one that was not."""
 
 import fcntl
 import json
@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from seq2edge.errors import DataError, UsageError
-from seq2edge.files.resumable import left_over, resumable_output
+from seq2edge.files.resumable import is_unfinished, resumable_output
 
 JOB = {"bundle": "5f3a", "num_beams": 4, "length_penalty": 0.6, "input": "in.txt", "max_new_tokens": None}
 INPUTS = 400
@@ -36,7 +36,7 @@ with resumable_output(target, {"inputs": inputs}, resume=True) as output:
 
 
 def run(path: Path, *, upto: int = INPUTS, stop: bool = False, resume: bool = False, every: int = 3) -> int:
-    """Write lines up to a number, committing some, and stop by an error if wanted; give where it began."""
+    """Write lines up to a number, committing some, and optionally stop with an error; return where it started."""
     with resumable_output(path, JOB, resume=resume) as output:
         for number in range(output.done, upto):
             output.write(LINES[number])
@@ -64,7 +64,7 @@ def journal(path: Path) -> Path:
     return path.with_name(f".{path.name}.part.journal")
 
 
-def test_a_run_that_ends_well_leaves_the_file_alone(tmp_path: Path) -> None:
+def test_a_successful_run_leaves_only_the_output(tmp_path: Path) -> None:
     target = tmp_path / "out.txt"
     target.write_text("old")
     with resumable_output(target, JOB, resume=False) as output:
@@ -99,7 +99,7 @@ def test_a_resumed_run_that_stops_before_it_commits_can_be_resumed_again(tmp_pat
     assert target.read_text(encoding="utf-8") == "".join(LINES)
 
 
-def test_with_nothing_to_resume_a_run_begins(tmp_path: Path) -> None:
+def test_with_nothing_to_resume_a_run_starts(tmp_path: Path) -> None:
     target = tmp_path / "out.txt"
     target.write_text("of a run that is complete")
     assert run(target, resume=True) == 0
@@ -165,7 +165,7 @@ def test_what_follows_a_torn_record_can_be_resumed(tmp_path: Path) -> None:
         "\x00\x00",
     ],
 )
-def test_a_record_that_says_nothing_is_passed_over(tmp_path: Path, record: str) -> None:
+def test_an_invalid_record_is_skipped(tmp_path: Path, record: str) -> None:
     target = tmp_path / "out.txt"
     stopped(target, upto=8)
     with journal(target).open("a") as file:
@@ -182,7 +182,7 @@ def test_another_job_is_refused_with_what_differs_and_stays(tmp_path: Path) -> N
     with pytest.raises(UsageError) as caught, resumable_output(target, other, resume=True):
         pass
     assert str(caught.value) == (
-        f"{target} was begun as another job (num_beams was 4 and is 1, input was 'in.txt' and is 'other.txt', "
+        f"{target} was started as another job (num_beams was 4 and is 1, input was 'in.txt' and is 'other.txt', "
         "seed was None and is 7); leave out --resume to start over"
     )
     assert (part(target).read_bytes(), journal(target).read_bytes()) == before
@@ -255,9 +255,9 @@ def test_a_run_that_opened_the_journal_before_another_removed_it_takes_a_new_one
 
 
 @pytest.mark.parametrize("place", [".", "no/such/folder/out.txt", "file/out.txt", "x" * 250])
-def test_a_place_where_nothing_can_be_written_gets_one_sentence(tmp_path: Path, place: str) -> None:
+def test_a_path_that_cannot_be_written_gets_one_sentence(tmp_path: Path, place: str) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(DataError, match=r"^[^\n]*(is a folder; name a file to write|cannot be written: [^\n]*)$"):
+    with pytest.raises(DataError, match=r"^[^\n]*(is a folder; name a file|cannot be written: [^\n]*)$"):
         run(tmp_path / place)
     assert left(tmp_path) == {"file"}
 
@@ -282,11 +282,11 @@ def test_a_link_stays_and_what_it_points_to_is_replaced(tmp_path: Path) -> None:
     link, target = tmp_path / "link", tmp_path / "out.txt"
     link.symlink_to(target)
     stopped(link, upto=8)
-    assert left_over(link)
+    assert is_unfinished(link)
     assert run(link, resume=True) == 6
     assert target.read_text(encoding="utf-8") == "".join(LINES)
     assert left(tmp_path) == {"link", "out.txt"}
-    assert not left_over(link)
+    assert not is_unfinished(link)
 
 
 def test_a_file_keeps_its_permissions(tmp_path: Path) -> None:
