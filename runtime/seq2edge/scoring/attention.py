@@ -1,4 +1,4 @@
-"""Where each target token looked in the source, and which words belong together."""
+"""Cross-attention of a translation, and the word alignment that follows from it."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -14,18 +14,18 @@ Pairs = tuple[tuple[int, int], ...]
 
 @dataclass(frozen=True, kw_only=True)
 class Attention:
-    """How much each target token looked at each source token, marks such as the end included."""
+    """The attention of each target token to each source token, including special tokens."""
 
-    source: tuple[str, ...]  # S tokens as they are spelt
+    source: tuple[str, ...]  # S tokens as text
     target: tuple[str, ...]  # T tokens
-    blocks: tuple[Weights, ...] = field(compare=False, repr=False)  # (T, S) of each part of the text
-    alignment: Pairs  # (source, target) counted from 0: where each token that is no mark looked most
+    blocks: tuple[Weights, ...] = field(compare=False, repr=False)  # (T, S) of each segment of the text
+    alignment: Pairs  # (source, target) indices: for each ordinary target token, the source token with most attention
 
     @property
     def weights(self) -> Weights:
-        """(T, S), each row sums to 1. A split text has a block for each part, and no part looks at another.
+        """(T, S), rows sum to 1. A split text has one block per segment, and zeros between segments.
 
-        It is made when it is asked for: the blocks of a very long text take far less memory.
+        It is computed on demand because the blocks of a very long text need far less memory.
         """
         if len(self.blocks) == 1:
             return self.blocks[0]
@@ -38,24 +38,24 @@ class Attention:
 
     @property
     def moses(self) -> str:
-        """The alignment as Moses and its kin write it: ``0-0 1-2``."""
+        """The alignment in the format of Moses: ``0-0 1-2``."""
         return " ".join(f"{source}-{target}" for source, target in self.alignment)
 
 
 def attention(
-    weights: Weights, source: Sequence[str], target: Sequence[str], *, marks: tuple[set[int], set[int]]
+    weights: Weights, source: Sequence[str], target: Sequence[str], *, special: tuple[set[int], set[int]]
 ) -> Attention:
-    """Of one sentence: weights (T, S), its tokens as they are spelt, and the places of marks in source and target."""
-    words = [place for place in range(len(source)) if place not in marks[0]]
+    """Return the attention of one segment; ``special`` are the positions of special tokens in source and target."""
+    ordinary = [position for position in range(len(source)) if position not in special[0]]
     pairs: list[tuple[int, int]] = []
-    if words:
-        best = weights[:, words].argmax(axis=1)  # (T,)
-        pairs = [(words[best[place]], place) for place in range(len(target)) if place not in marks[1]]
+    if ordinary:
+        best = weights[:, ordinary].argmax(axis=1)  # (T,)
+        pairs = [(ordinary[best[position]], position) for position in range(len(target)) if position not in special[1]]
     return Attention(source=tuple(source), target=tuple(target), blocks=(weights,), alignment=tuple(sorted(pairs)))
 
 
 def average(weights: Weights, heads: str) -> Weights:  # (L, H, T, S) -> (T, S)
-    """The mean of the wanted heads, as ``TextOptions.attention`` names them."""
+    """Return the mean of the heads that ``TextOptions.attention`` names."""
     check_heads(heads, layers=weights.shape[0], heads=weights.shape[1])
     chosen = [
         weights[layer - 1].mean(axis=0) if head is None else weights[layer - 1, head - 1]
@@ -65,16 +65,16 @@ def average(weights: Weights, heads: str) -> Weights:  # (L, H, T, S) -> (T, S)
     return mean
 
 
-def joined(parts: Sequence[Attention]) -> Attention:
-    """Of a text that was split."""
+def joined(segments: Sequence[Attention]) -> Attention:
+    """Join the attention of the segments of a split text."""
     pairs: list[tuple[int, int]] = []
-    before = after = 0  # source and target tokens of the parts so far
-    for part in parts:
-        pairs += [(before + source, after + target) for source, target in part.alignment]
-        before, after = before + len(part.source), after + len(part.target)
+    source_tokens = target_tokens = 0  # of the segments so far
+    for segment in segments:
+        pairs += [(source_tokens + source, target_tokens + target) for source, target in segment.alignment]
+        source_tokens, target_tokens = source_tokens + len(segment.source), target_tokens + len(segment.target)
     return Attention(
-        source=tuple(token for part in parts for token in part.source),
-        target=tuple(token for part in parts for token in part.target),
-        blocks=tuple(block for part in parts for block in part.blocks),
+        source=tuple(token for segment in segments for token in segment.source),
+        target=tuple(token for segment in segments for token in segment.target),
+        blocks=tuple(block for segment in segments for block in segment.blocks),
         alignment=tuple(pairs),
     )

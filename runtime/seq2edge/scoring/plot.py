@@ -106,7 +106,7 @@ def check_picture(path: Path) -> None:
     if path.suffix.lower() not in FORMATS:
         raise UsageError(f"{path.name!r} has no suffix of a picture: use one of {', '.join(FORMATS)}")
     if path.is_dir():
-        raise DataError(f"{path} is a folder; name a file to write")
+        raise DataError(f"{path} is a folder; name a file")
     if not os.access(path.parent, os.W_OK | os.X_OK):
         raise DataError(f"{path} cannot be written: the folder {path.parent} does not exist or is not writable")
 

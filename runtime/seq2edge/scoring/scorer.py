@@ -1,10 +1,7 @@
-"""Score given targets in one pass and show where the decoder looked.
+"""Score given targets, and compute the attention of translations.
 
-What an engine says when it is forced to say a given target, step by step.
-
-The scorer does it in one pass; this works with any engine, also of a bundle that has no scorer.
-
-Read given targets beside their sources: how likely they are, where the decoder looks.
+A bundle with a scorer graph does it in one pass. Without one, targets are forced through the decoder step by step,
+which works with any engine but gives no attention.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -33,17 +30,90 @@ from seq2edge.text.tokenizer import Tokenizer
 if TYPE_CHECKING:
     from onnxruntime import InferenceSession
 
+MAX_LOGITS = 8_000_000  # in memory at once: all positions of a batch
+MAX_ATTENTION_WEIGHTS = 8_000_000  # in memory at once: all heads of a batch
+Pair = tuple[Sequence[int], Sequence[int]]  # source ids, and target ids with the end token
+T = TypeVar("T")
+
+
+class TargetScorer:
+    """Score targets in batches with the scorer graph of a bundle, or with its decoder where there is none."""
+
+    def __init__(self, bundle: Bundle, engine: OnnxEngine, *, vocabulary: int) -> None:
+        self.engine = engine
+        self.scorer = open_scorer(bundle, engine)
+        self.batch_tokens = max(1, MAX_LOGITS // vocabulary)
+
+    def log_probabilities(self, pairs: Sequence[Pair], start: int, workers: Workers) -> list[Scores]:
+        """Return the log-probability of each token of each target."""
+        score = self._step_by_step if self.scorer is None else self._in_one_pass
+        return self._in_batches(pairs, partial(score, start=start), workers, self._batches(pairs))
+
+    def with_attention(
+        self,
+        segments: list[Segment],
+        ranked: list[list[Translation]],
+        options: CallOptions,
+        tokenizer: Tokenizer,
+        workers: Workers,
+    ) -> list[list[Translation]]:
+        """Return the same translations with the attention of the chosen heads."""
+        scorer, heads, start = self.scorer, options.text.attention, options.generation.decoder_start_token_id
+        if scorer is None:
+            raise BundleError(
+                "this bundle cannot show attention: it has no scorer graph, because its module returns no attention"
+            )
+
+        def attend(pairs: list[Pair]) -> list[Weights]:  # averaged per batch to save memory
+            sources, targets = zip(*pairs, strict=True)
+            return [average(one.attention, heads) for one in scorer.score(sources, targets, start=start)]
+
+        grouped = list(zip(segments, ranked, strict=True))
+        pairs = [(segment.ids, translation.tokens) for segment, several in grouped for translation in several]
+        batches = [part for batch in self._batches(pairs) for part in _divide(batch, pairs, scorer.heads)]
+        weights = iter(self._in_batches(pairs, attend, workers, batches))
+        return [
+            [replace(one, attention=_attention(segment, one, next(weights), tokenizer)) for one in several]
+            for segment, several in grouped
+        ]
+
+    def _in_one_pass(self, pairs: list[Pair], *, start: int) -> list[Scores]:
+        assert self.scorer is not None
+        sources, targets = zip(*pairs, strict=True)
+        return self.scorer.log_probabilities(sources, targets, start=start)
+
+    def _step_by_step(self, pairs: list[Pair], *, start: int) -> list[Scores]:
+        sources, targets = [list(source) for source, _ in pairs], [target for _, target in pairs]
+        return forced_log_probabilities(self.engine, sources, targets, start=start)
+
+    def _batches(self, pairs: Sequence[Pair]) -> list[list[int]]:
+        """Return the indices of the pairs in each batch; similar lengths share a batch."""
+        return group([max(map(len, pair)) for pair in pairs], batch_tokens=self.batch_tokens)
+
+    @staticmethod
+    def _in_batches(
+        pairs: Sequence[Pair], score: Callable[[list[Pair]], list[T]], workers: Workers, batches: list[list[int]]
+    ) -> list[T]:
+        """Score all batches and return the results in the order of the pairs."""
+        results = workers.map(score, [[pairs[index] for index in batch] for batch in batches])
+        by_index = {
+            index: result
+            for batch, several in zip(batches, results, strict=True)
+            for index, result in zip(batch, several, strict=True)
+        }
+        return [by_index[index] for index in range(len(pairs))]
+
 
 @dataclass(frozen=True)
 class Scored:
-    """How likely the tokens of a target are after its source, and where the decoder looked for each."""
+    """The log-probabilities and cross-attention of a target given its source."""
 
     log_probabilities: Scores  # (T,)
-    attention: Scores  # (layers, heads, T, S): row t is from the step that predicted token t
+    attention: Scores  # (L, H, T, S): row t is of the step that predicted token t
 
 
 class Scorer:
-    """The encoder and the scorer graph of one bundle, ready to run."""
+    """The encoder and scorer sessions of a bundle."""
 
     def __init__(self, encoder: "InferenceSession", scorer: "InferenceSession", *, pad: int) -> None:
         self.encoder = encoder
@@ -52,14 +122,14 @@ class Scorer:
 
     @property
     def heads(self) -> int:
-        """How many heads of all layers look at the source."""
+        """The number of cross-attention heads in all layers."""
         _, layers, heads, *_ = next(
             one.shape for one in self.scorer.get_outputs() if one.name == tensor_names.ATTENTION
         )
         return int(layers * heads)
 
     def score(self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]], *, start: int) -> list[Scored]:
-        """Score each target after its source; targets are without the start token, and with the end token.
+        """Score each target given its source; targets have an end token, but no start token.
 
         All pairs are one batch, whose logits (pairs, longest target, vocabulary) are in memory at once.
         """
@@ -77,7 +147,7 @@ class Scorer:
     def log_probabilities(
         self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]], *, start: int
     ) -> list[Scores]:  # (T,) each
-        """The same without the attention, which is then not computed."""
+        """Return the same log-probabilities without computing the attention."""
         if not self._are_pairs(sources, targets):
             return []
         [logits] = self._run([tensor_names.ALL_LOGITS], sources, targets, start)
@@ -90,12 +160,12 @@ class Scorer:
         return bool(sources)
 
     def _run(
-        self, wanted: list[str], sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]], start: int
+        self, outputs: list[str], sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]], start: int
     ) -> list[Scores]:
-        """Of the logits (B, 1, T, V) and the cross-attention (B, L, H, T, S) of all positions, what is wanted."""
+        """Compute the named outputs: logits (B, 1, T, V) and cross-attention (B, L, H, T, S) of all positions."""
         inputs = shifted(targets, start=start, pad=self.pad)  # (B, T)
-        read = encode(self.encoder, [list(source) for source in sources], pad=self.pad)
-        return run(self.scorer, first_decoder_inputs(self.scorer, inputs, read), wanted)
+        states = encode(self.encoder, [list(source) for source in sources], pad=self.pad)
+        return run(self.scorer, first_decoder_inputs(self.scorer, inputs, states), outputs)
 
 
 def _chosen(logits: Scores, target: Sequence[int]) -> Scores:  # (1, T, V) -> (T,)
@@ -103,7 +173,7 @@ def _chosen(logits: Scores, target: Sequence[int]) -> Scores:  # (1, T, V) -> (T
 
 
 def open_scorer(bundle: Bundle, engine: OnnxEngine) -> Scorer | None:
-    """The scorer of a bundle, with the encoder that the engine has loaded; none where the bundle has none."""
+    """Open the scorer graph of a bundle, if it has one, with the encoder of the engine."""
     if tensor_names.SCORER not in bundle.manifest.files:
         return None
     session = open_session(
@@ -113,7 +183,7 @@ def open_scorer(bundle: Bundle, engine: OnnxEngine) -> Scorer | None:
 
 
 def shifted(targets: Sequence[Sequence[int]], *, start: int, pad: int) -> Ids:  # (B, T)
-    """What the decoder reads to predict each token: the start token and all tokens but the last."""
+    """Return the decoder inputs that predict each token: the start token and all tokens but the last."""
     longest = max(1, *(len(target) for target in targets))
     inputs = np.full((len(targets), longest), pad, np.int64)
     inputs[:, 0] = start
@@ -125,113 +195,42 @@ def shifted(targets: Sequence[Sequence[int]], *, start: int, pad: int) -> Ids:  
 def forced_log_probabilities(
     engine: Engine, sources: list[list[int]], targets: Sequence[Sequence[int]], *, start: int
 ) -> list[Scores]:  # (T,) each
-    """How likely each token of each target is when those before it are given; targets are without the start token."""
-    found: list[list[np.float32]] = [[] for _ in targets]
-    for place, (alive, logits) in enumerate(forced_logits(engine, sources, targets, start=start)):
-        tokens = np.array([targets[row][place] for row in alive])
-        for row, score in zip(alive, chosen_log_probabilities(logits, tokens), strict=True):
-            found[row].append(score)
-    return [np.array(scores, np.float32) for scores in found]
+    """Return the log-probability of each target token given those before it, step by step."""
+    scores: list[list[np.float32]] = [[] for _ in targets]
+    for position, (active, logits) in enumerate(forced_logits(engine, sources, targets, start=start)):
+        tokens = np.array([targets[row][position] for row in active])
+        for row, score in zip(active, chosen_log_probabilities(logits, tokens), strict=True):
+            scores[row].append(score)
+    return [np.array(row, np.float32) for row in scores]
 
 
 def forced_logits(
     engine: Engine, sources: list[list[int]], targets: Sequence[Sequence[int]], *, start: int
 ) -> Iterator[tuple[Ids, Scores]]:
-    """At each step, the sentences whose target is not over and the logits of their next token (R, V)."""
-    step = engine.start(sources)
+    """Yield at each step the rows whose target has not ended, and the logits of their next token (R, V)."""
+    state = engine.start(sources)
     lengths = np.array([len(target) for target in targets])
     padded = np.zeros((len(targets), lengths.max()), np.int64)
     for row, target in enumerate(targets):
         padded[row, : len(target)] = target
     rows, tokens = np.arange(len(sources)), np.full(len(sources), start)
-    for place in range(lengths.max()):
-        logits = step(tokens[:, None, None], rows[:, None])[:, 0]  # (B, V)
-        alive = np.flatnonzero(lengths > place)
-        yield alive, logits[alive]
-        tokens = padded[:, place]
+    for position in range(lengths.max()):
+        logits = state.step(tokens[:, None, None], rows[:, None]).logits[:, 0]  # (B, V)
+        active = np.flatnonzero(lengths > position)
+        yield active, logits[active]
+        tokens = padded[:, position]
 
 
-LOGITS_AT_ONCE = 8_000_000  # numbers: a batch has the logits of all its positions in memory
-ATTENTION_AT_ONCE = 8_000_000  # numbers: and, on request, the weights of all heads
-Pair = tuple[Sequence[int], Sequence[int]]  # source ids, and target ids with the end mark
-T = TypeVar("T")
-
-
-class TargetScorer:
-    """The scorer graph of a bundle; where it has none, its decoder step by step, which cannot tell where it looked."""
-
-    def __init__(self, bundle: Bundle, engine: OnnxEngine, *, vocabulary: int) -> None:
-        self.engine = engine
-        self.scorer = open_scorer(bundle, engine)
-        self.batch_tokens = max(1, LOGITS_AT_ONCE // vocabulary)
-
-    def log_probabilities(self, pairs: Sequence[Pair], start: int, workers: Workers) -> list[Scores]:
-        """Of each token of each target, behind the start token."""
-        read = self._step_by_step if self.scorer is None else self._in_one_pass
-        return self._in_batches(pairs, partial(read, start=start), workers, self._batches(pairs))
-
-    def with_attention(
-        self,
-        parts: list[Segment],
-        ranked: list[list[Translation]],
-        wanted: CallOptions,
-        tokenizer: Tokenizer,
-        workers: Workers,
-    ) -> list[list[Translation]]:
-        """The same translations, each with where the wanted heads looked."""
-        scorer, heads, start = self.scorer, wanted.text.attention, wanted.generation.decoder_start_token_id
-        if scorer is None:
-            raise BundleError("this bundle cannot show attention: it has no scorer graph, as its module gives none")
-
-        def look(pairs: list[Pair]) -> list[Weights]:  # the average at once: all heads of all pairs would be too much
-            sources, targets = zip(*pairs, strict=True)
-            return [average(one.attention, heads) for one in scorer.score(sources, targets, start=start)]
-
-        pairs = [(part.ids, one.tokens) for part, several in zip(parts, ranked, strict=True) for one in several]
-        batches = [few for batch in self._batches(pairs) for few in _in_few(batch, pairs, scorer.heads)]
-        found = iter(self._in_batches(pairs, look, workers, batches))
-        return [
-            [replace(one, attention=_attention(part, one, next(found), tokenizer)) for one in several]
-            for part, several in zip(parts, ranked, strict=True)
-        ]
-
-    def _in_one_pass(self, pairs: list[Pair], *, start: int) -> list[Scores]:
-        assert self.scorer is not None
-        sources, targets = zip(*pairs, strict=True)
-        return self.scorer.log_probabilities(sources, targets, start=start)
-
-    def _step_by_step(self, pairs: list[Pair], *, start: int) -> list[Scores]:
-        sources, targets = [list(source) for source, _ in pairs], [target for _, target in pairs]
-        return forced_log_probabilities(self.engine, sources, targets, start=start)
-
-    def _batches(self, pairs: Sequence[Pair]) -> list[list[int]]:
-        """Pairs of like length together, by their places."""
-        return group([max(map(len, pair)) for pair in pairs], batch_tokens=self.batch_tokens)
-
-    @staticmethod
-    def _in_batches(
-        pairs: Sequence[Pair], read: Callable[[list[Pair]], list[T]], workers: Workers, batches: list[list[int]]
-    ) -> list[T]:
-        """What is read of each pair, in order."""
-        found = workers.map(read, [[pairs[place] for place in batch] for batch in batches])
-        by_place = {
-            place: one
-            for batch, several in zip(batches, found, strict=True)
-            for place, one in zip(batch, several, strict=True)
-        }
-        return [by_place[place] for place in range(len(pairs))]
-
-
-def _attention(part: Segment, translation: Translation, weights: Weights, tokenizer: Tokenizer) -> Attention:
+def _attention(segment: Segment, translation: Translation, weights: Weights, tokenizer: Tokenizer) -> Attention:
     frame, tokens = tokenizer.frame, translation.tokens
-    source = frame.cut(tokenizer.spell_source(part.text), len(part.ids))
+    source = frame.truncate(tokenizer.tokenize_source(segment.text), len(segment.ids))
     target = [tokenizer.target.piece(token) for token in tokens]
     ends = {len(tokens) - 1} if translation.ended else set()
-    return attention(weights, source, target, marks=(frame.marks(part.ids), ends))
+    return attention(weights, source, target, special=(frame.special_positions(segment.ids), ends))
 
 
-def _in_few(batch: list[int], pairs: Sequence[Pair], heads: int) -> list[list[int]]:
-    """A batch as some whose attention, (pairs, heads, longest target, longest source), is not too much at once."""
-    source, target = (max(len(pairs[place][side]) for place in batch) for side in (0, 1))
-    most = max(1, ATTENTION_AT_ONCE // (heads * source * target))
-    return [batch[start : start + most] for start in range(0, len(batch), most)]
+def _divide(batch: list[int], pairs: Sequence[Pair], heads: int) -> list[list[int]]:
+    """Divide a batch so that its attention, (pairs, heads, longest target, longest source), stays within the limit."""
+    source, target = (max(len(pairs[index][side]) for index in batch) for side in (0, 1))
+    size = max(1, MAX_ATTENTION_WEIGHTS // (heads * source * target))
+    return [batch[start : start + size] for start in range(0, len(batch), size)]

@@ -1,4 +1,4 @@
-"""Given targets are read in batches that fit into memory, and no more of them is kept than was asked for."""
+"""Targets are scored in batches of limited size, and attention is computed only on request."""
 
 import numpy as np
 import pytest
@@ -15,22 +15,22 @@ def translator() -> Translator:
     return Translator(threads=1)
 
 
-def test_a_batch_has_no_more_weights_than_fit() -> None:
+def test_the_attention_weights_of_a_batch_are_limited() -> None:
     pairs: list[Pair] = [([7] * 500, [7] * 1000)] * 5
-    assert scorer._in_few([4, 3, 2, 1, 0], pairs, heads=8) == [[4, 3], [2, 1], [0]]
-    assert scorer._in_few([4, 3], pairs, heads=1000) == [[4], [3]]  # one at a time, however large
+    assert scorer._divide([4, 3, 2, 1, 0], pairs, heads=8) == [[4, 3], [2, 1], [0]]
+    assert scorer._divide([4, 3], pairs, heads=1000) == [[4], [3]]  # one at a time, however large
 
 
 def test_small_batches_show_the_same_attention(translator: Translator, monkeypatch: pytest.MonkeyPatch) -> None:
     wanted = translator.translate(TEXTS, attention="1.2", num_beams=1)
-    monkeypatch.setattr(scorer, "ATTENTION_AT_ONCE", 1000)
+    monkeypatch.setattr(scorer, "MAX_ATTENTION_WEIGHTS", 1000)
     for one, same in zip(translator.translate(TEXTS, attention="1.2", num_beams=1), wanted, strict=True):
         assert one.alignment == same.alignment
         np.testing.assert_allclose(one.attention.weights, same.attention.weights, atol=1e-5)
 
 
 def test_scoring_does_not_compute_attention(translator: Translator, monkeypatch: pytest.MonkeyPatch) -> None:
-    scorer = translator._reader.scorer
+    scorer = translator._scorer.scorer
     assert scorer is not None
     monkeypatch.setattr(scorer, "score", None)
     assert len(translator.score(TEXTS, TEXTS)) == len(TEXTS)
