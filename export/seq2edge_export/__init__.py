@@ -1,4 +1,4 @@
-"""seq2edge's export layer: checkpoints, the PyTorch model, its trainer, and the way to a bundle."""
+"""Load checkpoints, train models in PyTorch, and export them as bundles."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -7,13 +7,13 @@ if TYPE_CHECKING:
     from seq2edge_export.tracing.user_module import Seq2SeqModule
 
 __all__ = ["Seq2SeqModule", "export_bundle", "export_module"]
-_PLACES = {"Seq2SeqModule": "tracing.user_module", "export_bundle": "export", "export_module": "export"}
+_MODULES = {"Seq2SeqModule": "tracing.user_module", "export_bundle": "export", "export_module": "export"}
 
 
 def __getattr__(name: str) -> Any:
-    """Load PyTorch when something that needs it is first named, so that ``seq2edge train --help`` answers at once."""
-    if name not in _PLACES:
+    """Import PyTorch only when it is needed, so that ``seq2edge train --help`` is fast."""
+    if name not in _MODULES:
         raise AttributeError(f"module 'seq2edge_export' has no attribute {name!r}")
     from importlib import import_module
 
-    return getattr(import_module(f"seq2edge_export.{_PLACES[name]}"), name)
+    return getattr(import_module(f"seq2edge_export.{_MODULES[name]}"), name)

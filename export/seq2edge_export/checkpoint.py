@@ -1,19 +1,19 @@
-"""The checkpoint folder that the trainer writes and the export reads.
+"""Read and write the checkpoint folders of ``seq2edge train``.
 
 ::
 
     checkpoint/
-    ├── config.json              shape, languages, special ids, tokenizer files
+    ├── config.json              architecture, languages, special tokens, tokenizer files
     ├── model.safetensors        every tensor once, under its name in the Transformer
-    ├── generation_config.json   defaults of the search
+    ├── generation_config.json   default generation options
     ├── tokenizer.model          SentencePiece (or source.model and target.model)
-    └── README.md                model card: licence, attribution, recipe, quality
+    └── README.md                model card: license, attribution, recipe, quality
 """
 
 import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import torch
 from safetensors import SafetensorError
@@ -25,7 +25,7 @@ from seq2edge.bundle.bundle import Rights
 from seq2edge.config.architecture import Architecture, count_parameters
 from seq2edge.config.generation import GenerationOptions
 from seq2edge.config.languages import Languages
-from seq2edge.config.schema import ClosedError, read_closed
+from seq2edge.config.schema import SchemaError, read_strict
 from seq2edge.config.tokenizer import SpecialTokens, Tokenization
 from seq2edge.errors import CheckpointError
 from seq2edge_export.model.transformer import Transformer
@@ -34,7 +34,7 @@ from seq2edge_export.tracing.graph_modules import transformer_graphs
 
 CONFIG, WEIGHTS, GENERATION, CARD = "config.json", "model.safetensors", "generation_config.json", "README.md"
 FORMAT_VERSION = 1
-MOST_NUMBERS_A_BYTE, FEW_NUMBERS = 16, 1_000_000
+MAX_PARAMETERS_PER_BYTE, FREE_PARAMETERS = 16, 1_000_000
 T = TypeVar("T")
 
 
@@ -54,7 +54,7 @@ class CheckpointConfig:
 
     def __post_init__(self) -> None:
         if self.format_version != FORMAT_VERSION:
-            raise ValueError(f"format_version is {self.format_version}, but this seq2edge reads {FORMAT_VERSION}")
+            raise ValueError(f"format_version is {self.format_version}, but this version reads {FORMAT_VERSION}")
         for name in (self.source_tokenizer, self.target_tokenizer):
             if Path(name).name != name:
                 raise ValueError(f"the tokenizer file {name!r} is not a plain file name")
@@ -62,18 +62,17 @@ class CheckpointConfig:
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A checkpoint in memory, whatever family it is of."""
+    """A checkpoint of any family, in memory."""
 
     family: str
     config: CheckpointConfig
     generation: GenerationOptions
     model: Transformer
     tokenization: Tokenization
-    tokenizer_files: dict[str, Path]  # by the names that they have in a bundle
-    languages: Languages | None = None  # None: the two that the config names
+    tokenizer_files: dict[str, Path]  # by their names in a bundle
+    languages: Languages | None = None  # None: those of the config
 
-    def original(self) -> SourceModel:
-        """What becomes a bundle."""
+    def source_model(self) -> SourceModel:
         config = self.config
         return SourceModel(
             family=self.family,
@@ -91,7 +90,7 @@ class Checkpoint:
 
 
 def load_checkpoint(folder: Path) -> Checkpoint:
-    """Read a checkpoint and check every tensor of it."""
+    """Read a checkpoint and check all of its tensors."""
     if not folder.is_dir():
         raise CheckpointError(f"{folder} is not a folder; a checkpoint is a folder with {CONFIG} and {WEIGHTS}")
     config = read_config(folder)
@@ -104,12 +103,12 @@ def load_checkpoint(folder: Path) -> Checkpoint:
     return Checkpoint("seq2edge", config, generation, model.eval(), tokenization, files)
 
 
-def _check_size(shape: Architecture, weights: Path) -> None:
-    """Before memory is asked for: a shape that the file cannot fill by far is a mistake, or a trap."""
-    wanted, there = count_parameters(shape), weights.stat().st_size if weights.is_file() else 0
-    if wanted > MOST_NUMBERS_A_BYTE * there + FEW_NUMBERS:
+def _check_size(architecture: Architecture, weights: Path) -> None:
+    """Check before allocating memory that the weights file could hold a model of this size at all."""
+    parameters, size = count_parameters(architecture), weights.stat().st_size if weights.is_file() else 0
+    if parameters > MAX_PARAMETERS_PER_BYTE * size + FREE_PARAMETERS:
         raise CheckpointError(
-            f"{weights} has {there:,} bytes, but the model that {CONFIG} describes has {wanted:,} numbers"
+            f"{weights} has {size:,} bytes, but the model that {CONFIG} describes has {parameters:,} parameters"
         )
 
 
@@ -124,50 +123,50 @@ def save_config(folder: Path, config: CheckpointConfig, generation: GenerationOp
 
 
 def save_weights(path: Path, tensors: dict[str, Tensor], *, dtype: torch.dtype = torch.float32) -> None:
-    """Write tensors as safetensors, complete or not at all."""
+    """Write tensors as safetensors; the file appears only when it is complete."""
     with replaced_file(path) as new:
         save_file({name: tensor.detach().to("cpu", dtype).contiguous() for name, tensor in tensors.items()}, new)
-        new.chmod(0o644)  # safetensors writes for the owner alone
+        new.chmod(0o644)  # safetensors makes it readable by the owner only
 
 
 def weights_of(model: Transformer) -> dict[str, Tensor]:
-    """Every parameter once: a tied one is under its first name."""
+    """Return every parameter once, tied ones under their first name."""
     return dict(model.named_parameters())
 
 
 def load_weights(model: Transformer, path: Path) -> None:
-    """Fill a model from a file and name every tensor that does not fit in one error."""
+    """Load the weights of a model and name all mismatching tensors in one error."""
     try:
-        found = load_file(path)
+        tensors = load_file(path)
     except (OSError, SafetensorError) as error:
         raise CheckpointError(f"{path} cannot be read as safetensors ({error})") from None
-    wanted = weights_of(model)
-    problems = _misfits(found, wanted)
+    parameters = weights_of(model)
+    problems = _mismatches(tensors, parameters)
     if problems:
-        raise CheckpointError(f"{path} does not hold the model that {CONFIG} describes: {'; '.join(problems)}")
+        raise CheckpointError(f"{path} does not match the model that {CONFIG} describes: {'; '.join(problems)}")
     with torch.no_grad():
-        for name, parameter in wanted.items():
-            parameter.copy_(found[name])
+        for name, parameter in parameters.items():
+            parameter.copy_(tensors[name])
 
 
-def _misfits(found: dict[str, Tensor], wanted: dict[str, Any]) -> list[str]:
-    problems = [f"{name} is missing" for name in wanted if name not in found]
-    problems += [f"{name} is not part of the model" for name in found if name not in wanted]
-    for name in sorted(found.keys() & wanted.keys()):
-        shape, expected = tuple(found[name].shape), tuple(wanted[name].shape)
+def _mismatches(tensors: dict[str, Tensor], parameters: dict[str, Tensor]) -> list[str]:
+    problems = [f"{name} is missing" for name in parameters if name not in tensors]
+    problems += [f"{name} is not part of the model" for name in tensors if name not in parameters]
+    for name in sorted(tensors.keys() & parameters.keys()):
+        shape, expected = tuple(tensors[name].shape), tuple(parameters[name].shape)
         if shape != expected:
             problems.append(f"{name} has the shape {shape} instead of {expected}")
-        elif not found[name].is_floating_point():
-            problems.append(f"{name} holds {found[name].dtype} instead of floating-point numbers")
-        elif not torch.isfinite(found[name]).all():
-            problems.append(f"{name} holds NaN or infinity")
+        elif not tensors[name].is_floating_point():
+            problems.append(f"{name} has the dtype {tensors[name].dtype} instead of a floating-point one")
+        elif not torch.isfinite(tensors[name]).all():
+            problems.append(f"{name} contains NaN or infinity")
     return problems
 
 
 def _read(cls: type[T], path: Path) -> T:
     try:
-        return read_closed(cls, json.loads(path.read_text(encoding="utf-8")), where=path.name)
+        return read_strict(cls, json.loads(path.read_text(encoding="utf-8")), where=path.name)
     except OSError as error:
         raise CheckpointError(f"{path} cannot be read: {error.strerror}") from None
-    except (ClosedError, UnicodeDecodeError, json.JSONDecodeError) as error:
-        raise CheckpointError(f"{path} is not as it should be: {error}") from None
+    except (SchemaError, UnicodeDecodeError, json.JSONDecodeError) as error:
+        raise CheckpointError(f"{path} is not valid: {error}") from None

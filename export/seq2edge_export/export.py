@@ -1,12 +1,9 @@
-"""Turn a checkpoint into a bundle.
-
-Export any PyTorch module that fits ``Seq2SeqModule``.
-"""
+"""Export checkpoints and PyTorch modules as bundles."""
 
 import shutil
 from collections.abc import Callable
 from contextlib import nullcontext
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
 
@@ -23,121 +20,55 @@ from seq2edge.errors import ParityError
 from seq2edge_export.loaders import load_checkpoint
 from seq2edge_export.source_model import SourceModel
 from seq2edge_export.tracing.graph_modules import GraphModules
-from seq2edge_export.tracing.trace import OPSET, decoder_parts, trace_decoder, trace_encoder
+from seq2edge_export.tracing.trace import OPSET, trace_decoder, trace_encoder
 from seq2edge_export.tracing.user_module import module_graphs
 from seq2edge_export.verify import verify
-from seq2edge_export.weight_offload import offloaded
+from seq2edge_export.weight_offload import offload_weights
 from seq2edge_graphs.bundle_writer import check_target, describe_files, save_sharing_weights, write_manifest
-from seq2edge_graphs.passes.split import part_giving, strip
+from seq2edge_graphs.passes.split import extract_outputs, strip
 from seq2edge_graphs.quantize.auto_precision import PrecisionChoice
-from seq2edge_graphs.quantize.config import FP32, QuantizationConfig, Wanted
-from seq2edge_graphs.quantize.pipeline import in_place
+from seq2edge_graphs.quantize.config import FP32, QuantizationConfig, TargetPrecision
+from seq2edge_graphs.quantize.pipeline import quantize_in_place
 
 TOOLS = ("torch", "onnx", "onnxscript", "onnx-ir")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExportOptions:
+    quantization: QuantizationConfig = FP32
+    dialect: Dialect = "ort"
+    family: str = "auto"  # of a checkpoint; auto recognizes it
+    compare: bool = True  # compare the bundle with the source model before it is written
+    force: bool = False  # replace an existing bundle
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Callbacks that report on an export."""
+
+    stage: Callable[[str], None] = lambda _: None  # called when a stage begins
+    precision_chosen: Callable[[PrecisionChoice], None] = lambda _: None  # called with the result of precision "auto"
+
+
+SILENT = Progress()
 
 
 def export_bundle(
     source: Path | str,
     target: Path | str,
     *,
-    wish: QuantizationConfig = FP32,
+    precision: TargetPrecision | QuantizationConfig = "fp32",
     dialect: Dialect = "ort",
     family: str = "auto",
     compare: bool = True,
     force: bool = False,
-    say: Callable[[str], None] = lambda _: None,
-    explain: Callable[[PrecisionChoice], None] = lambda _: None,
+    progress: Progress = SILENT,
 ) -> Bundle:
-    """Write the bundle of a checkpoint; it appears only when it is complete and says what the original says."""
-    source, target = Path(source), Path(target)
-    check_target(target, force=force, source=source)
-    say("reading the checkpoint")
-    original = load_checkpoint(source, family).original()
-    return write_bundle(
-        original,
-        target,
-        wish=wish,
-        dialect=dialect,
-        compare=compare,
-        force=force,
-        sole_owner=True,
-        say=say,
-        explain=explain,
+    """Export a checkpoint as a bundle, which is written only if it is complete and matches the source model."""
+    options = ExportOptions(
+        quantization=_quantization(precision), dialect=dialect, family=family, compare=compare, force=force
     )
-
-
-def write_bundle(
-    original: SourceModel,
-    target: Path,
-    *,
-    wish: QuantizationConfig = FP32,
-    dialect: Dialect,
-    compare: bool,
-    force: bool,
-    sole_owner: bool = False,
-    say: Callable[[str], None] = lambda _: None,
-    explain: Callable[[PrecisionChoice], None] = lambda _: None,
-) -> Bundle:
-    """The same for a model in memory; its weights go to a file in the end if nobody else has a hold of it."""
-    check_target(target, force=force)
-    original.check()
-    with new_folder(target) as folder:
-        _write_graphs(original.graphs.traced or original.graphs, folder, dialect, say)
-        for name, file in original.tokenizer_files.items():
-            shutil.copyfile(file, folder / name)
-        made = Bundle(folder, _manifest(original, dialect, describe_files(folder)))
-        made = replace(made, manifest=in_place(made, wish, say, explain))
-        if compare:
-            say("comparing with the original")
-            with offloaded(original.graphs) if sole_owner else nullcontext(lambda: None) as rest:
-                made = replace(made, manifest=_proven(made, original, wish, rest))
-        vet_graphs(folder, made.manifest)
-        write_manifest(folder, made.manifest)  # last: a folder without it is not a bundle
-    return load_bundle(target)
-
-
-def _proven(unfinished: Bundle, original: SourceModel, wish: QuantizationConfig, rest: Callable[[], None]) -> Manifest:
-    verdict = verify(unfinished, original, texts=wish.texts, references=wish.references, rest=rest)
-    if not verdict.passed:
-        raise ParityError(f"{verdict}; nothing was written (--no-verify writes it all the same)")
-    return replace(unfinished.manifest, parity=verdict.parity)
-
-
-def _write_graphs(modules: GraphModules, folder: Path, dialect: Dialect, say: Callable[[str], None]) -> None:
-    say("tracing the encoder")
-    encoder = trace_encoder(modules, dialect)
-    say("tracing the decoder")
-    decoder = trace_decoder(modules, dialect)
-    parts = {name: part_giving(decoder, outputs) for name, outputs in decoder_parts(modules, dialect).items()}
-    graphs = {tensor_names.ENCODER: encoder, **parts}
-    for model in graphs.values():
-        strip(model)
-    save_sharing_weights({folder / name: model for name, model in graphs.items()}, folder / tensor_names.WEIGHTS)
-    for model in (decoder, *graphs.values()):
-        for value in model.graph.initializers.values():
-            value.const_value = None  # the exporter keeps a hold of the last graph that it made
-
-
-def _manifest(original: SourceModel, dialect: Dialect, files: dict[str, FileEntry]) -> Manifest:
-    return Manifest(
-        format_version=bundle.FORMAT_VERSION,
-        family=original.family,
-        architecture=original.architecture,
-        parameters=original.parameters,
-        max_positions=original.max_positions,
-        tokens=original.tokens,
-        tokenizer=original.tokenization,
-        languages=original.languages,
-        precision="fp32",
-        quantization=None,
-        dialect=dialect,
-        opset=OPSET,
-        generation=original.generation,
-        rights=original.rights,
-        tools={"seq2edge": __version__, **{name: version(name).split("+")[0] for name in TOOLS}},
-        files=files,
-        parity=None,
-    )
+    return export_checkpoint(Path(source), Path(target), options, progress)
 
 
 def export_module(
@@ -152,13 +83,14 @@ def export_module(
     languages: tuple[str, str] = ("", ""),
     license: str = "",
     attribution: str = "",
-    precision: Wanted = "fp32",
+    precision: TargetPrecision | QuantizationConfig = "fp32",
     dialect: Dialect = "ort",
     compare: bool = True,
     force: bool = False,
+    progress: Progress = SILENT,
 ) -> Bundle:
-    """Write the bundle of a module, compared with the module itself; ``tokenization`` names files in its folder."""
-    original = SourceModel(
+    """Export a ``Seq2SeqModule`` as a bundle; the files named in ``tokenization`` are in ``tokenizer_folder``."""
+    source_model = SourceModel(
         family="module",
         graphs=module_graphs(module),
         architecture=None,
@@ -171,11 +103,87 @@ def export_module(
         languages=Languages(source=languages[0], target=languages[1]),
         rights=Rights(license=license, attribution=attribution),
     )
-    return write_bundle(
-        original,
-        Path(target),
-        wish=QuantizationConfig(precision=precision),
+    options = ExportOptions(quantization=_quantization(precision), dialect=dialect, compare=compare, force=force)
+    return write_bundle(source_model, Path(target), options, progress)
+
+
+def export_checkpoint(source: Path, target: Path, options: ExportOptions, progress: Progress) -> Bundle:
+    check_target(target, force=options.force, source=source)
+    progress.stage("reading the checkpoint")
+    source_model = load_checkpoint(source, options.family).source_model()
+    return write_bundle(source_model, target, options, progress, offload=True)
+
+
+def write_bundle(
+    source_model: SourceModel, target: Path, options: ExportOptions, progress: Progress, *, offload: bool = False
+) -> Bundle:
+    """Trace, quantize, compare and write a model; ``offload`` its weights to a file only if no one else uses it."""
+    check_target(target, force=options.force)
+    source_model.check()
+    with new_folder(target) as folder:
+        _write_graphs(source_model.graphs, folder, options.dialect, progress)
+        for name, file in source_model.tokenizer_files.items():
+            shutil.copyfile(file, folder / name)
+        made = Bundle(folder, _manifest(source_model, options.dialect, describe_files(folder)))
+        manifest = quantize_in_place(made, options.quantization, progress.stage, progress.precision_chosen)
+        made = replace(made, manifest=manifest)
+        if options.compare:
+            progress.stage("comparing with the source model")
+            with offload_weights(source_model.graphs) if offload else nullcontext(lambda: None) as release:
+                made = replace(made, manifest=_compare(made, source_model, options.quantization, release))
+        vet_graphs(folder, made.manifest)
+        write_manifest(folder, made.manifest)  # last: a folder without it is not a bundle
+    return load_bundle(target)
+
+
+def _quantization(precision: TargetPrecision | QuantizationConfig) -> QuantizationConfig:
+    return precision if isinstance(precision, QuantizationConfig) else QuantizationConfig(precision=precision)
+
+
+def _compare(
+    unfinished: Bundle, source_model: SourceModel, quantization: QuantizationConfig, release: Callable[[], None]
+) -> Manifest:
+    verdict = verify(
+        unfinished, source_model, texts=quantization.texts, references=quantization.references, release=release
+    )
+    if not verdict.passed:
+        raise ParityError(f"{verdict}; nothing was written, use --no-verify to write it anyway")
+    return replace(unfinished.manifest, parity=verdict.parity)
+
+
+def _write_graphs(modules: GraphModules, folder: Path, dialect: Dialect, progress: Progress) -> None:
+    progress.stage("tracing the encoder")
+    encoder = trace_encoder(modules, dialect)
+    progress.stage("tracing the decoder")
+    decoder = trace_decoder(modules, dialect)
+    outputs = modules.decoder_graphs[dialect].outputs
+    graphs = {tensor_names.ENCODER: encoder}
+    graphs |= {name: extract_outputs(decoder, names) for name, names in outputs.items()}
+    for model in graphs.values():
+        strip(model)
+    save_sharing_weights({folder / name: model for name, model in graphs.items()}, folder / tensor_names.WEIGHTS)
+    for model in (decoder, *graphs.values()):
+        for value in model.graph.initializers.values():
+            value.const_value = None  # the exporter keeps a reference to its last graph
+
+
+def _manifest(source_model: SourceModel, dialect: Dialect, files: dict[str, FileEntry]) -> Manifest:
+    return Manifest(
+        format_version=bundle.FORMAT_VERSION,
+        family=source_model.family,
+        architecture=source_model.architecture,
+        parameters=source_model.parameters,
+        max_positions=source_model.max_positions,
+        tokens=source_model.tokens,
+        tokenizer=source_model.tokenization,
+        languages=source_model.languages,
+        precision="fp32",
+        quantization=None,
         dialect=dialect,
-        compare=compare,
-        force=force,
+        opset=OPSET,
+        generation=source_model.generation,
+        rights=source_model.rights,
+        tools={"seq2edge": __version__, **{name: version(name).split("+")[0] for name in TOOLS}},
+        files=files,
+        parity=None,
     )

@@ -1,4 +1,4 @@
-"""A model as it was trained, with all that a bundle says about it."""
+"""The PyTorch model that is exported, with everything that its bundle contains."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,42 +15,42 @@ from seq2edge_export.tracing.graph_modules import GraphModules
 
 @dataclass(frozen=True, kw_only=True)
 class SourceModel:
-    """What is exported, and what a bundle is compared with, wherever it came from."""
+    """The model that a bundle is made from and compared with, whatever family it was loaded from."""
 
     family: str
     graphs: GraphModules
-    architecture: Architecture | None  # None: a module of its own kind
+    architecture: Architecture | None  # None: a user's own module
     parameters: int
     max_positions: int
     tokens: SpecialTokens
     tokenization: Tokenization
-    tokenizer_files: dict[str, Path]  # by the names that they have in a bundle
+    tokenizer_files: dict[str, Path]  # by their names in the bundle
     generation: GenerationOptions
     languages: Languages
     rights: Rights
 
     def tokenizer(self) -> Tokenizer:
         tokenizer = load_tokenizer(self.tokenization, self.tokens, self.tokenizer_files)
-        return tokenizer.tagged(default_tags(self.languages))
+        return tokenizer.with_tags(default_tags(self.languages))
 
     def check(self) -> None:
-        """Name everything in which vocabulary, options and model do not fit together, before anything is written."""
-        problems = self._too_many_tokens()
-        asked = self.generation.longest(1) - 1
-        if asked > self.max_positions:
+        """Check that vocabulary, generation options and model match, and name all problems in one error."""
+        problems = self._vocabulary_problems()
+        max_tokens = self.generation.longest(1) - 1
+        if max_tokens > self.max_positions:
             problems.append(
-                f"the default is output of {asked} tokens, but the model has {self.max_positions} positions"
+                f"the generation options allow {max_tokens} tokens, but the model has {self.max_positions} positions"
             )
         if problems:
             raise CheckpointError("; ".join(problems))
 
-    def _too_many_tokens(self) -> list[str]:
-        tokenizer, shape = self.tokenizer(), self.architecture
-        if shape is None:
+    def _vocabulary_problems(self) -> list[str]:
+        tokenizer, architecture = self.tokenizer(), self.architecture
+        if architecture is None:
             return []
         sides = {
-            "source": (tokenizer.source.get_piece_size(), shape.source_vocabulary),
-            "target": (tokenizer.target.get_piece_size(), shape.target_vocabulary),
+            "source": (tokenizer.source.get_piece_size(), architecture.source_vocabulary),
+            "target": (tokenizer.target.get_piece_size(), architecture.target_vocabulary),
         }
         return [
             f"the {side} vocabulary has {tokens} tokens, but the model has {size}"

@@ -1,9 +1,4 @@
-"""The verdict on a bundle: its figures, the limits it breaks, and where it parts from the original.
-
-Whether a bundle was made from an original at all, and has its settings still.
-
-A verdict for people and for machines.
-"""
+"""Compare a bundle with its source model and judge the differences."""
 
 import json
 import math
@@ -15,57 +10,26 @@ from typing import Any
 from seq2edge.bundle.atomic_files import sha256_of
 from seq2edge.bundle.bundle import Bundle
 from seq2edge.config.architecture import Architecture
-from seq2edge.config.parity import LIMITS, Limits, Parity, shortcomings
+from seq2edge.config.parity import LIMITS, Limits, Parity, failed_limits
 from seq2edge.devices.registry import DeviceConfig
 from seq2edge.devices.session import CPU_CONFIG
 from seq2edge.errors import DataError
 from seq2edge_export.locate import Divergence, first_difference
 from seq2edge_export.source_model import SourceModel
 from seq2edge_export.torch_engine import TorchEngine
-from seq2edge_graphs.parity.measure import Findings, ParityComparison, ParityTask, measure
-from seq2edge_graphs.parity.sentences import readable
-
-
-def check_same_model(bundle: Bundle, original: SourceModel) -> None:
-    """Refuse to compare models of different shapes: their numbers say nothing about each other."""
-    ours = _shape(bundle.manifest.architecture, bundle.manifest.parameters)
-    theirs = _shape(original.architecture, original.parameters)
-    differing = [
-        f"{name} {ours.get(name)} instead of {theirs.get(name)}"
-        for name in sorted(ours.keys() | theirs.keys())
-        if ours.get(name) != theirs.get(name)
-    ]
-    if differing:
-        raise DataError(f"{bundle.folder} was not made from this checkpoint: it has {', '.join(differing)}")
-
-
-def differing_settings(bundle: Bundle, original: SourceModel) -> list[str]:
-    """Everything besides the graphs that decides what is said, where it is not the original's."""
-    manifest = bundle.manifest
-    pairs = {
-        "special ids": (manifest.tokens, original.tokens),
-        "tokenizer settings": (manifest.tokenizer, original.tokenization),
-        "search defaults": (manifest.generation, original.generation),
-        "languages": (manifest.languages, original.languages),
-    }
-    found = [f"the {what} are not the original's" for what, (ours, theirs) in pairs.items() if ours != theirs]
-    hashes = {name: sha256_of(path) for name, path in original.tokenizer_files.items()}
-    changed = [name for name in hashes if name in manifest.files and manifest.files[name].sha256 != hashes[name]]
-    return found + [f"{name} is not the original's" for name in sorted(changed)]
-
-
-def _shape(architecture: Architecture | None, parameters: int) -> dict[str, object]:
-    return {"parameters": parameters, **(asdict(architecture) if architecture else {})}
+from seq2edge_graphs.parity.measure import Findings, ParityComparison, measure
+from seq2edge_graphs.parity.record import ParityTask
+from seq2edge_graphs.parity.sentences import encode_sentences
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What was measured and what is wrong with it."""
+    """The measurements of a bundle and the limits that they exceed."""
 
     parity: Parity
     limits: Limits
     failures: list[str]
-    parting: Divergence | None
+    divergence: Divergence | None
 
     @property
     def passed(self) -> bool:
@@ -73,58 +37,94 @@ class Verdict:
 
     def __str__(self) -> str:
         if self.passed:
-            return "the bundle says what the original says"
-        clauses = [*self.failures, *([str(self.parting)] if self.parting else [])]
-        return f"the bundle does not say what the original says: {'; '.join(clauses)}"
+            return "the bundle matches its source model"
+        clauses = [*self.failures, *([str(self.divergence)] if self.divergence else [])]
+        return f"the bundle does not match its source model: {'; '.join(clauses)}"
 
 
 def verify(
     bundle: Bundle,
-    original: SourceModel,
+    source_model: SourceModel,
     *,
     texts: Sequence[str] | None = None,
     references: Sequence[str] | None = None,
     device_config: DeviceConfig = CPU_CONFIG,
-    rest: Callable[[], None] = lambda: None,
+    release: Callable[[], None] = lambda: None,
 ) -> Verdict:
-    """Compare a bundle with its original and judge it by the limits of its precision.
+    """Compare a bundle with its source model and apply the limits of its precision.
 
-    ``device_config`` is where the bundle computes. ``rest`` is called whenever the original is not needed for a while.
+    The bundle runs on the device of ``device_config``. ``release`` is called whenever the source model is not needed
+    for a while.
     """
-    check_same_model(bundle, original)
-    tokenizer = original.tokenizer()
-    sources, most_tokens = readable(texts, tokenizer, longest=bundle.manifest.max_positions)
-    task = ParityTask(sources, original.generation, most_tokens)
+    check_same_model(bundle, source_model)
+    tokenizer = source_model.tokenizer()
+    sources, max_new_tokens = encode_sentences(texts, tokenizer, max_tokens=bundle.manifest.max_positions)
+    task = ParityTask(sources, source_model.generation, max_new_tokens)
 
     @contextmanager
-    def awake() -> Iterator[TorchEngine]:
-        yield TorchEngine(original.graphs, pad=original.tokens.pad)
-        rest()
+    def source_engine() -> Iterator[TorchEngine]:
+        yield TorchEngine(source_model.graphs, pad=source_model.tokens.pad)
+        release()
 
     comparison = ParityComparison(
-        ours=bundle, theirs=awake, tokenizer=tokenizer, task=task, device_config=device_config
+        bundle=bundle, open_source=source_engine, tokenizer=tokenizer, task=task, device_config=device_config
     )
     parity, findings = measure(comparison, references)
     limits = LIMITS[bundle.manifest.precision]
-    failures = [*differing_settings(bundle, original), *shortcomings(parity, limits)]
-    parting = _locate(bundle, original, task, findings, limits) if failures else None
-    return Verdict(parity, limits, failures, parting)
+    failures = [*differing_settings(bundle, source_model), *failed_limits(parity, limits)]
+    divergence = _locate(bundle, source_model, task, findings, limits) if failures else None
+    return Verdict(parity, limits, failures, divergence)
+
+
+def check_same_model(bundle: Bundle, source_model: SourceModel) -> None:
+    """Refuse to compare models of different architectures, as the measurements would mean nothing."""
+    ours = _sizes(bundle.manifest.architecture, bundle.manifest.parameters)
+    theirs = _sizes(source_model.architecture, source_model.parameters)
+    differences = [
+        f"{name} {ours.get(name)} instead of {theirs.get(name)}"
+        for name in sorted(ours.keys() | theirs.keys())
+        if ours.get(name) != theirs.get(name)
+    ]
+    if differences:
+        raise DataError(f"{bundle.folder} was not made from this checkpoint: it has {', '.join(differences)}")
+
+
+def differing_settings(bundle: Bundle, source_model: SourceModel) -> list[str]:
+    """Name the settings and files besides the graphs that change the output and differ from the source model's."""
+    manifest = bundle.manifest
+    pairs = {
+        "special ids": (manifest.tokens, source_model.tokens),
+        "tokenizer settings": (manifest.tokenizer, source_model.tokenization),
+        "search defaults": (manifest.generation, source_model.generation),
+        "languages": (manifest.languages, source_model.languages),
+    }
+    settings = [name for name, (ours, theirs) in pairs.items() if ours != theirs]
+    hashes = {name: sha256_of(path) for name, path in source_model.tokenizer_files.items()}
+    files = [name for name in hashes if name in manifest.files and manifest.files[name].sha256 != hashes[name]]
+    return [f"the {name} differ from the source model's" for name in settings] + [
+        f"{name} differs from the source model's" for name in sorted(files)
+    ]
+
+
+def _sizes(architecture: Architecture | None, parameters: int) -> dict[str, object]:
+    return {"parameters": parameters, **(asdict(architecture) if architecture else {})}
 
 
 def _locate(
-    bundle: Bundle, original: SourceModel, task: ParityTask, findings: Findings, limits: Limits
+    bundle: Bundle, source_model: SourceModel, task: ParityTask, findings: Findings, limits: Limits
 ) -> Divergence | None:
     sentence, step = findings.forced.worst
-    prefix = [original.generation.decoder_start_token_id, *findings.targets[sentence][:step]]
-    found = first_difference(bundle, original.graphs, task.sources[sentence], prefix, limit=limits.layer_difference)
-    return Divergence(sentence, step, *found) if found else None
+    source = task.sources[sentence]
+    prefix = [source_model.generation.decoder_start_token_id, *findings.targets[sentence][:step]]
+    layer = first_difference(bundle, source_model.graphs, source, prefix, limit=limits.layer_difference)
+    return Divergence(sentence, step, *layer) if layer else None
 
 
 def to_json(verdict: Verdict) -> str:
     content = {
         "passed": verdict.passed,
         "failures": verdict.failures,
-        "parting": asdict(verdict.parting) if verdict.parting else None,
+        "parting": asdict(verdict.divergence) if verdict.divergence else None,
         "parity": asdict(verdict.parity),
         "limits": asdict(verdict.limits),
     }
@@ -132,14 +132,14 @@ def to_json(verdict: Verdict) -> str:
 
 
 def _finite(value: Any) -> Any:
-    """JSON has no infinity: null says that there was no number."""
+    """Replace infinity and NaN, which JSON does not have, with null."""
     if isinstance(value, dict):
         return {key: _finite(item) for key, item in value.items()}
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def as_table(verdict: Verdict) -> str:
-    """One line a figure, with its limit where it has one."""
+    """Format one line per measurement, with its limit."""
     parity, limits = verdict.parity, verdict.limits
     rows = [
         ("sentences, steps compared", f"{parity.sentences}, {parity.steps}", ""),

@@ -1,4 +1,4 @@
-"""The tiny checkpoint and the bundles made from it, once for all tests."""
+"""A tiny checkpoint and its bundles, made once for all tests."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -36,7 +36,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
 
 @pytest.fixture(scope="session")
 def student(tmp_path_factory: pytest.TempPathFactory) -> Made:
-    """A student with a recurrent decoder as Bergamot ships it, and its bundle."""
+    """Return a model with a recurrent decoder in the format of Bergamot, and its bundle."""
 
     def make(folder: Path) -> None:
         write_folder(folder / "checkpoint", marian_model(), "bergamot8")

@@ -1,4 +1,4 @@
-"""The checkpoint in the repository and the bundle in the package are one model, small, and say the same."""
+"""The checkpoint in the repository and the bundle in the package are the same small model."""
 
 from pathlib import Path
 
@@ -39,34 +39,34 @@ def test_the_model_has_at_most_ten_million_parameters() -> None:
 
 
 def test_the_bundle_in_the_package_was_made_from_the_checkpoint() -> None:
-    verdict = verify(load_bundle(EMBEDDED), load_checkpoint(CHECKPOINT).original(), texts=SENTENCES)
+    verdict = verify(load_bundle(EMBEDDED), load_checkpoint(CHECKPOINT).source_model(), texts=SENTENCES)
     assert verdict.passed, str(verdict)
 
 
-def test_eight_bits_in_blocks_are_as_small_as_without_and_keep_their_limits(exact: Path, tmp_path: Path) -> None:
+def test_int8_blocks_is_as_small_as_int8_and_keeps_its_limits(exact: Path, tmp_path: Path) -> None:
     made = quantize_bundle(exact, tmp_path / "small", QuantizationConfig(precision="int8-blocks"))
     assert made.size <= 1.08 * made.manifest.parameters
 
 
-def test_four_bits_are_as_small_as_they_should_be_and_keep_their_limits(exact: Path, tmp_path: Path) -> None:
+def test_int4_is_small_and_keeps_its_limits(exact: Path, tmp_path: Path) -> None:
     made = quantize_bundle(exact, tmp_path / "small", QuantizationConfig(precision="int4"))
     assert made.size <= 0.62 * made.manifest.parameters
 
 
-def test_eight_bits_are_as_small_as_they_should_be() -> None:
+def test_int8_is_small() -> None:
     embedded = load_bundle(EMBEDDED)  # that it keeps its limits is shown above
     assert embedded.manifest.precision == "int8"
     assert embedded.size <= 1.08 * embedded.manifest.parameters
 
 
-def test_in_float32_every_token_is_the_originals(exact: Path) -> None:
-    verdict = verify(load_bundle(exact), load_checkpoint(CHECKPOINT).original(), texts=SENTENCES)
+def test_in_float32_every_token_matches_the_source_model(exact: Path) -> None:
+    verdict = verify(load_bundle(exact), load_checkpoint(CHECKPOINT).source_model(), texts=SENTENCES)
     assert verdict.passed, str(verdict)
     assert verdict.parity.greedy_equal == verdict.parity.beam_equal == 1.0
 
 
 def test_translations_are_those_of_pytorch(exact: Path) -> None:
-    expected = translate_with_torch(load_checkpoint(CHECKPOINT).original(), SENTENCES, num_beams=4)
+    expected = translate_with_torch(load_checkpoint(CHECKPOINT).source_model(), SENTENCES, num_beams=4)
     assert [result.text for result in Translator(exact).translate(SENTENCES, num_beams=4)] == expected
 
 
@@ -79,7 +79,7 @@ def test_loading_takes_little_more_than_the_bundle(exact: Path) -> None:
     assert loading_memory(exact) <= 1.6 * load_bundle(exact).size
 
 
-def test_both_carry_licence_and_attribution() -> None:
+def test_both_have_license_and_attribution() -> None:
     rights = load_bundle(EMBEDDED).manifest.rights
     assert rights.license == "CC-BY-2.0-FR"
     assert "tatoeba.org" in rights.attribution

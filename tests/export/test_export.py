@@ -1,4 +1,4 @@
-"""Exporting: complete or absent, the same on every run, and every fault named before anything is written."""
+"""Exporting: complete or absent, reproducible, and with all problems named before anything is written."""
 
 import json
 import os
@@ -27,7 +27,6 @@ from seq2edge_export.export import export_bundle
 from seq2edge_export.model.transformer import Transformer
 from seq2edge_export.training.tokenizer import TOKENS
 from seq2edge_graphs.bundle_writer import ALIGNMENT, INLINE_BYTES
-from seq2edge_graphs.quantize.config import QuantizationConfig
 
 GRAPHS = (tensor_names.ENCODER, tensor_names.DECODER, tensor_names.SCORER)
 
@@ -61,7 +60,7 @@ def test_force_replaces_a_bundle_and_the_same_checkpoint_gives_the_same_bytes(ma
 
 
 def test_every_tensor_is_on_disk_once(bundle: Path) -> None:
-    """The weights file holds each parameter and the position table one time; what stays in the graphs is small."""
+    """The weights file holds each parameter and the position table once; the graphs themselves are small."""
     sizes = [4 * parameter.numel() for parameter in Transformer(TINY).parameters()]
     large = [size for size in sizes if size >= INLINE_BYTES]
     expected = sum(large) + 4 * TINY.max_positions * TINY.width
@@ -85,12 +84,12 @@ def test_the_graphs_hold_no_path_of_the_machine(made) -> None:
         assert str(Path.home()).encode() not in content
 
 
-def test_licence_and_attribution_are_carried_along(made) -> None:
+def test_license_and_attribution_are_in_the_manifest(made) -> None:
     rights = load_bundle(made.bundles["ort"]).manifest.rights
     assert (rights.license, rights.attribution) == ("CC0-1.0", "nobody")
 
 
-def test_what_exists_is_replaced_only_by_force(made, tmp_path: Path) -> None:
+def test_an_existing_bundle_is_replaced_only_with_force(made, tmp_path: Path) -> None:
     target = Path(shutil.copytree(made.bundles["ort"], tmp_path / "bundle"))
     (target / "mine").write_text("keep")
     with pytest.raises(UsageError, match="--force"):
@@ -114,23 +113,23 @@ def test_force_replaces_nothing_but_a_bundle(checkpoint: Path, tmp_path: Path, k
     assert sorted(path.name for path in tmp_path.rglob("*")) == before
 
 
-@pytest.mark.parametrize("place", ["file/bundle", "."])
-def test_a_place_that_cannot_be_is_one_sentence(made, tmp_path: Path, place: str) -> None:
+@pytest.mark.parametrize("target", ["file/bundle", "."])
+def test_a_target_that_cannot_be_written_is_one_sentence(made, tmp_path: Path, target: str) -> None:
     (tmp_path / "file").write_text("mine")
-    done = command(made.checkpoint, tmp_path / place if place != "." else ".", "--no-verify")
+    done = command(made.checkpoint, tmp_path / target if target != "." else ".", "--no-verify")
     assert done.returncode == 2
     assert done.stderr.count("\n") == 1
 
 
-def test_defaults_and_vocabulary_must_fit_the_model(checkpoint: Path, tmp_path: Path) -> None:
+def test_generation_options_and_vocabulary_must_match_the_model(checkpoint: Path, tmp_path: Path) -> None:
     path = checkpoint / "generation_config.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), "max_new_tokens": 1000}))
-    with pytest.raises(CheckpointError, match="output of 1000 tokens"):
+    with pytest.raises(CheckpointError, match="allow 1000 tokens"):
         export_bundle(checkpoint, tmp_path / "bundle")
 
 
 def test_fewer_bits_make_a_smaller_bundle(made, tmp_path: Path) -> None:
-    small = export_bundle(made.checkpoint, tmp_path / "int8", wish=QuantizationConfig(precision="int8"), compare=False)
+    small = export_bundle(made.checkpoint, tmp_path / "int8", precision="int8", compare=False)
     full = load_bundle(made.bundles["ort"])
     sizes = [bundle.manifest.files[tensor_names.WEIGHTS].size for bundle in (small, full)]
     assert sizes[0] < 0.45 * sizes[1]
@@ -146,7 +145,7 @@ def test_fewer_bits_make_a_smaller_bundle(made, tmp_path: Path) -> None:
     np.testing.assert_allclose(scored.log_probabilities, stepped, atol=1e-4)
 
 
-def test_all_faults_of_the_weights_are_named_in_one_error(checkpoint: Path, tmp_path: Path) -> None:
+def test_all_problems_of_the_weights_are_named_in_one_error(checkpoint: Path, tmp_path: Path) -> None:
     def spoil(tensors: dict[str, torch.Tensor]) -> None:
         del tensors["encoder.0.attention.query.bias"]
         tensors["stranger"] = torch.zeros(2)
@@ -161,8 +160,8 @@ def test_all_faults_of_the_weights_are_named_in_one_error(checkpoint: Path, tmp_
         "encoder.0.attention.query.bias is missing",
         "stranger is not part of the model",
         "encoder.1.attention.query.bias has the shape (3,) instead of (32,)",
-        "decoder.0.cross.query.bias holds NaN",
-        "decoder_norm.weight holds torch.int64",
+        "decoder.0.cross.query.bias contains NaN",
+        "decoder_norm.weight has the dtype torch.int64",
     ):
         assert words in str(caught.value)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["checkpoint"]
@@ -189,7 +188,7 @@ def test_a_broken_checkpoint_is_one_sentence(
     assert sorted(path.name for path in tmp_path.iterdir()) == ["checkpoint"]
 
 
-def test_what_is_no_checkpoint_is_refused(tmp_path: Path) -> None:
+def test_a_missing_checkpoint_is_one_sentence(tmp_path: Path) -> None:
     done = command(tmp_path / "nothing", tmp_path / "bundle")
     assert done.returncode == 2
     assert done.stderr.count("\n") == 1
@@ -198,7 +197,7 @@ def test_what_is_no_checkpoint_is_refused(tmp_path: Path) -> None:
 def test_a_bundle_that_fails_the_comparison_is_not_written(
     made, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Break the graph on its way to disk: one weight of the traced encoder changes."""
+    """Change one weight of the traced encoder before it is written."""
     from seq2edge_export import export
 
     def wrong_strip(model) -> None:
@@ -260,7 +259,7 @@ def test_an_interrupt_leaves_nothing(made, tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
-def test_the_command_says_the_size_for_each_parameter(made, tmp_path: Path) -> None:
+def test_the_command_prints_the_size_for_each_parameter(made, tmp_path: Path) -> None:
     done = command(made.checkpoint, tmp_path / "bundle", "--no-verify")
     assert done.returncode == 0, done.stderr
     assert "million parameters" in done.stdout

@@ -1,4 +1,4 @@
-"""Models of the sizes that people have: the base model of the paper, and one beyond what a protobuf may hold."""
+"""Large models: the base model of the paper, and one above the size limit of protobuf."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -30,22 +30,24 @@ BASE = replace(
     joint_vocabulary=True,
     tied_output=True,
 )
-TOKENIZER_BYTES = 800_000  # of a SentencePiece model with so many pieces; the one of the tests is smaller
+TOKENIZER_BYTES = 800_000  # of a SentencePiece model with 32,000 pieces; that of the tests is smaller
 TWO_GIGABYTES = 2**31
-LOGITS = 1e-3  # float32 sums of thousands of numbers
+LOGITS = 1e-3  # float32 sums of thousands of values
 
 
 @pytest.mark.slow
-def test_a_model_beyond_two_gigabytes_exports_and_gives_the_originals_logits(tmp_path: Path) -> None:
+def test_a_model_beyond_two_gigabytes_exports_and_gives_the_logits_of_its_source_model(tmp_path: Path) -> None:
     folder = write_checkpoint(tmp_path / "checkpoint", LARGE, scaled=False)
     bundle = export_bundle(folder, tmp_path / "bundle", compare=False)
     assert bundle.manifest.files[tensor_names.WEIGHTS].size > TWO_GIGABYTES
-    original = load_checkpoint(folder).original()
-    sources = original.tokenizer().encode(["the old man sees a red house.", "nobody sells bread."])
+    source_model = load_checkpoint(folder).source_model()
+    sources = source_model.tokenizer().encode(["the old man sees a red house.", "nobody sells bread."])
     tokens, rows = np.array([[[2, 5]], [[2, 7]]]), np.array([[0], [1]])
     with torch.inference_mode():
-        expected = TorchEngine(original.graphs, pad=0).start(sources)(tokens, rows)
-    found = OnnxEngine(load_bundle(bundle.folder, check_hashes=False), threads=1).start(sources)(tokens, rows)
+        expected = TorchEngine(source_model.graphs, pad=0).start(sources).step(tokens, rows).logits
+    found = (
+        OnnxEngine(load_bundle(bundle.folder, check_hashes=False), threads=1).start(sources).step(tokens, rows).logits
+    )
     np.testing.assert_allclose(found, expected, atol=LOGITS)
 
 

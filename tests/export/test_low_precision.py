@@ -1,4 +1,4 @@
-"""Whole bundles in fewer bits: a float32 bundle is rewritten, as from a file, and run."""
+"""Quantized bundles: rewrite a float32 bundle and run it."""
 
 import shutil
 from dataclasses import replace
@@ -27,7 +27,7 @@ TARGETS = [[5 + 7 * row % 300 for row in range(start, start + 6)] for start in r
 
 def rewrite(folder: Path, target: Path, precision: Precision, dialect: Dialect, grams: Grams | None = None) -> Bundle:
     shutil.copytree(folder, target)
-    (target / tensor_names.SCORER).unlink()  # it would still want the weights of before
+    (target / tensor_names.SCORER).unlink()  # it still refers to the float32 weights
     graphs = {target / name: load_with_weights(folder / name) for name in GRAPHS}
     quantize(graphs.values(), plan_precision(graphs.values(), precision), dialect=dialect, grams=grams)
     save_sharing_weights(graphs, target / tensor_names.WEIGHTS)
@@ -37,7 +37,7 @@ def rewrite(folder: Path, target: Path, precision: Precision, dialect: Dialect, 
 
 
 def sources(bundle: Bundle, count: int) -> list[list[int]]:
-    """Sentences of different lengths."""
+    """Return sentences of different lengths."""
     manifest = bundle.manifest
     files = {name: bundle.folder / name for name in manifest.files}
     texts = [SENTENCES[row][: 6 + row % 30] for row in range(0, 25 * count, 25)]
@@ -54,8 +54,8 @@ def logits(bundle: Bundle, texts: list[list[int]], targets: list[list[int]]) -> 
     ("precision", "dialect"),
     [("fp16", "ort"), ("int8", "ort"), ("int8", "portable"), ("int8-blocks", "ort"), ("int4", "ort")],
 )
-def test_what_a_sentence_becomes_does_not_depend_on_its_batch_mates(made, tmp_path: Path, precision, dialect) -> None:
-    """Float rounding that differs with the batch can tip an integer over now and then, so almost all must agree."""
+def test_results_do_not_depend_on_the_batch(made, tmp_path: Path, precision, dialect) -> None:
+    """Float rounding depends on the batch and can change a quantized value now and then, so almost all must agree."""
     full = load_bundle(made.bundles[dialect])
     small = rewrite(full.folder, tmp_path / "small", precision, dialect)
     texts = sources(full, len(TARGETS))
@@ -69,8 +69,8 @@ def test_what_a_sentence_becomes_does_not_depend_on_its_batch_mates(made, tmp_pa
 
 
 @pytest.mark.parametrize(("precision", "error"), [("fp16", 0.01), ("int8", 0.15), ("int8-blocks", 0.15), ("int4", 1.0)])
-def test_fewer_bits_lose_a_little(made, tmp_path: Path, precision: Precision, error: float) -> None:
-    """In units of how much the logits vary; the tiny model's random weights are harder to round than trained ones."""
+def test_the_loss_of_each_precision_is_small(made, tmp_path: Path, precision: Precision, error: float) -> None:
+    """Relative to the standard deviation of the logits; random weights are harder to round than trained ones."""
     full = load_bundle(made.bundles["ort"])
     small = rewrite(full.folder, tmp_path / "small", precision, "ort")
     texts = sources(full, len(TARGETS))
@@ -78,14 +78,14 @@ def test_fewer_bits_lose_a_little(made, tmp_path: Path, precision: Precision, er
     assert 0 < np.abs(found - exact).mean() < error * exact.std()
 
 
-def test_every_weight_of_a_model_is_a_part_with_its_name(made) -> None:
+def test_every_weight_has_the_name_of_its_parameter(made) -> None:
     found = weight_names([ir.load(made.bundles["ort"] / name) for name in GRAPHS])
     layers = [f"encoder.{layer}.feed_forward.inner.weight" for layer in range(2)]
     assert {"source_embedding.tokens.weight", "source_embedding.positions", *layers} <= set(found)
     assert not [name for name in found if name.startswith("val_")]
 
 
-def test_gram_matrices_are_those_of_what_the_products_read(made, tmp_path: Path) -> None:
+def test_gram_matrices_are_those_of_the_inputs_of_the_products(made, tmp_path: Path) -> None:
     full = load_bundle(made.bundles["ort"])
     texts = sources(full, 8)
     grams = collect_grams(full, texts)

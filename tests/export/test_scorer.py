@@ -1,4 +1,4 @@
-"""The scorer gives the original's log-probabilities and attention, and the decoder pays nothing for it."""
+"""The scorer gives the log-probabilities and attention of the source model, at no cost for the decoder."""
 
 from pathlib import Path
 
@@ -42,11 +42,11 @@ def start(checkpoint: Checkpoint) -> int:
 
 @pytest.fixture(scope="module")
 def pairs(checkpoint: Checkpoint) -> tuple[list[list[int]], list[list[int]]]:
-    """Sources, and targets of other lengths than theirs: what the model says, and something that it never would."""
-    original = checkpoint.original()
-    sources = original.tokenizer().encode(TEXTS)
-    said = decode(TorchEngine(original.graphs, pad=original.tokens.pad), sources, original.generation)
-    targets = [list(found[0].tokens) for found in said]
+    """Return sources and targets of other lengths: outputs of the model, and random tokens."""
+    model = checkpoint.source_model()
+    sources = model.tokenizer().encode(TEXTS)
+    outputs = decode(TorchEngine(model.graphs, pad=model.tokens.pad), sources, model.generation)
+    targets = [list(hypotheses[0].tokens) for hypotheses in outputs]
     targets[1] = [7]
     targets[3] = np.random.default_rng(0).integers(4, TINY.target_vocabulary, 31).tolist()
     assert len({len(target) for target in targets}) > 2
@@ -66,23 +66,23 @@ def scorer(bundle: Path, engine: OnnxEngine) -> Scorer:
 
 
 @torch.inference_mode()
-def original_scores(checkpoint: Checkpoint, source: list[int], target: list[int], start: int) -> Scored:
+def source_model_scores(checkpoint: Checkpoint, source: list[int], target: list[int], start: int) -> Scored:
     """One pair in PyTorch, without padding."""
     model = checkpoint.model.eval()
     ids, mask = torch.tensor([source]), torch.ones(1, len(source), dtype=torch.bool)
     inputs = torch.tensor([[start, *target[:-1]]])
     chosen = model.log_probabilities(ids, mask, inputs)[0].gather(1, torch.tensor(target)[:, None])[:, 0]
-    watch: list[torch.Tensor] = []
-    model.decode(inputs, model.encode(ids, mask), mask, watch=watch)
-    return Scored(chosen.numpy(), torch.stack(watch, dim=1)[0].numpy())
+    weights: list[torch.Tensor] = []
+    model.decode(inputs, model.encode(ids, mask), mask, collected_weights=weights)
+    return Scored(chosen.numpy(), torch.stack(weights, dim=1)[0].numpy())
 
 
-def test_log_probabilities_and_attention_are_the_originals(
+def test_log_probabilities_and_attention_match_the_source_model(
     checkpoint: Checkpoint, scorer: Scorer, pairs, start
 ) -> None:
     found = scorer.score(*pairs, start=start)
     for ours, source, target in zip(found, *pairs, strict=True):
-        theirs = original_scores(checkpoint, source, target, start)
+        theirs = source_model_scores(checkpoint, source, target, start)
         assert ours.log_probabilities.shape == (len(target),)
         assert ours.log_probabilities.dtype == ours.attention.dtype == np.float32
         np.testing.assert_allclose(ours.log_probabilities, theirs.log_probabilities, atol=LOG_PROBABILITIES)
@@ -100,8 +100,8 @@ def test_a_pair_does_not_depend_on_its_batch(scorer: Scorer, pairs, start) -> No
 
 def test_step_by_step_gives_the_same(scorer: Scorer, engine: OnnxEngine, checkpoint, pairs, start) -> None:
     found = scorer.score(*pairs, start=start)
-    original = TorchEngine(checkpoint.original().graphs, pad=engine.pad)
-    for stepped in (forced_log_probabilities(either, *pairs, start=start) for either in (engine, original)):
+    torch_engine = TorchEngine(checkpoint.source_model().graphs, pad=engine.pad)
+    for stepped in (forced_log_probabilities(either, *pairs, start=start) for either in (engine, torch_engine)):
         for scored, steps in zip(found, stepped, strict=True):
             assert steps.dtype == np.float32
             np.testing.assert_allclose(scored.log_probabilities, steps, atol=LOG_PROBABILITIES)
@@ -116,20 +116,20 @@ def test_beams_that_continue_a_past_can_be_scored_too(made, checkpoint, pairs) -
     sources = pairs[0][:2]
     random = np.random.default_rng(1)
     step = engine.start(sources)
-    step(random.integers(4, TINY.target_vocabulary, (2, 3, 2)), np.array([[0] * 3, [1] * 3]))
+    step.step(random.integers(4, TINY.target_vocabulary, (2, 3, 2)), np.array([[0] * 3, [1] * 3]))
     tokens, rows = random.integers(4, TINY.target_vocabulary, (2, 3, 2)), np.array([[2, 0, 1], [5, 5, 3]])
     ours = scorer.scorer.run(None, {tensor_names.TARGET: tokens, tensor_names.ROWS: rows, **step.source, **step.past})
     source, mask = map(torch.from_numpy, pad_sources(sources, engine.pad))
     past = [torch.from_numpy(state) for state in step.past.values()]
-    graphs = checkpoint.original().graphs.traced
-    inputs = (torch.from_numpy(tokens), torch.from_numpy(rows), mask, graphs.encoder(source, mask), past)
-    *decoder, all_logits, attention = graphs.watched(*inputs)
+    graphs = checkpoint.source_model().graphs
+    inputs = (torch.from_numpy(tokens), torch.from_numpy(rows), mask, graphs.traced.encoder(source, mask), past)
+    *decoder, all_logits, attention = graphs.decoder_graphs["portable"].module(*inputs)
     np.testing.assert_allclose(ours[0], all_logits.numpy(), atol=LOGITS)
     np.testing.assert_allclose(ours[1], attention.numpy(), atol=ATTENTION)
     assert ours[0].shape == (2, 3, 2, TINY.target_vocabulary)
     assert ours[1].shape == (2, 2, 4, 3 * 2, mask.shape[1])
-    for watched, alone in zip(decoder, graphs.decoder(*inputs), strict=True):
-        torch.testing.assert_close(watched, alone)
+    for with_attention, without in zip(decoder, graphs.traced.decoder(*inputs), strict=True):
+        torch.testing.assert_close(with_attention, without)
 
 
 def test_no_pair_and_pairs_that_do_not_match(scorer: Scorer, start: int) -> None:
@@ -144,20 +144,20 @@ def test_an_empty_target_has_no_tokens_to_score(scorer: Scorer, start: int) -> N
     assert nothing.attention.shape == (2, 4, 0, 2)
 
 
-def test_each_graph_computes_what_it_gives_and_nothing_else(bundle: Path) -> None:
+def test_each_graph_contains_only_what_its_outputs_need(bundle: Path) -> None:
     scores = [tensor_names.LOGITS] if bundle.name == "portable" else [tensor_names.LOGITS, tensor_names.LOG_TOTALS]
     expected = {
         tensor_names.DECODER: [*scores, *map(tensor_names.present_of, tensor_names.past(2))],
         tensor_names.SCORER: [tensor_names.ALL_LOGITS, tensor_names.ATTENTION],
     }
-    buffered = [
+    inplace = [
         tensor_names.POSITIONS,
         tensor_names.LAST,
         tensor_names.TOTAL,
         tensor_names.WANTED,
         tensor_names.SOURCE_BIAS,
     ]
-    where = [tensor_names.ROWS, tensor_names.SOURCE_MASK] if bundle.name == "portable" else buffered
+    where = [tensor_names.ROWS, tensor_names.SOURCE_MASK] if bundle.name == "portable" else inplace
     inputs = [tensor_names.TARGET, *where, *tensor_names.cross(2), *tensor_names.past(2)]
     for name, outputs in expected.items():
         graph = ir.load(bundle / name).graph
@@ -170,10 +170,10 @@ def test_each_graph_computes_what_it_gives_and_nothing_else(bundle: Path) -> Non
 
 
 def test_the_output_layer_of_the_decoder_has_its_name(bundle: Path) -> None:
-    """The trace calls it twice; in the decoder it must be found where a bundle parts from its original."""
-    layers = ["decoder_norm", "output"]  # where nothing is behind it, it gives the logits themselves
-    wanted = layers if bundle.name == "portable" else layers[:1]
-    assert inner_values(bundle / tensor_names.DECODER, layers) == wanted
+    """The trace calls it twice; in the decoder it must be found to locate a divergence from the source model."""
+    layers = ["decoder_norm", "output"]  # in the ort dialect the output of the last one is the logits themselves
+    expected = layers if bundle.name == "portable" else layers[:1]
+    assert inner_values(bundle / tensor_names.DECODER, layers) == expected
 
 
 def test_nothing_is_baked_into_the_shapes_of_the_scorer(bundle: Path) -> None:
@@ -184,7 +184,7 @@ def test_nothing_is_baked_into_the_shapes_of_the_scorer(bundle: Path) -> None:
     assert shapes[tensor_names.ATTENTION] == ["batch", "2", "4", "new_length*rows_per_sentence", "source_length"]
 
 
-def test_the_scorer_reads_what_the_decoder_reads(scorer: Scorer, engine: OnnxEngine, pairs) -> None:
+def test_the_scorer_has_the_inputs_of_the_decoder(scorer: Scorer, engine: OnnxEngine, pairs) -> None:
     read = first_decoder_inputs(scorer.scorer, np.array([[2]]), encode(engine.encoder, pairs[0], pad=engine.pad))
     wanted = {entry.name: entry.shape for entry in engine.decoder.get_inputs()}
     assert {entry.name: entry.shape for entry in scorer.scorer.get_inputs()} == wanted

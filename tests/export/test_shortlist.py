@@ -1,4 +1,4 @@
-"""Shortlists of other decoders: in float32 and float16, with a growing cache, recurrent; none in 4 bits."""
+"""Shortlists of float32, float16, portable and recurrent decoders; int4 is not supported."""
 
 from pathlib import Path
 
@@ -23,13 +23,13 @@ def size(bundle: Bundle) -> int:
     return bundle.manifest.architecture.target_vocabulary
 
 
-def everything(bundle: Bundle) -> Shortlist:
+def all_tokens(bundle: Bundle) -> Shortlist:
     return shortlist_of([], np.arange(size(bundle)), size(bundle))
 
 
-def some_words(bundle: Bundle) -> Shortlist:
-    random, words = np.random.default_rng(0), size(bundle)
-    return shortlist_of([random.choice(words, words // 16, replace=False) for _ in range(words)], [3], words)
+def some_tokens(bundle: Bundle) -> Shortlist:
+    random, count = np.random.default_rng(0), size(bundle)
+    return shortlist_of([random.choice(count, count // 16, replace=False) for _ in range(count)], [3], count)
 
 
 @pytest.fixture(scope="module")
@@ -46,12 +46,12 @@ def bundles(made, student, tmp_path_factory: pytest.TempPathFactory) -> dict[str
     }
 
 
-KINDS = ["float32", "portable float32", "float16", "recurrent", "recurrent int8"]
+DECODERS = ["float32", "portable float32", "float16", "recurrent", "recurrent int8"]
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", DECODERS)
 def test_with_the_whole_vocabulary_nothing_changes(bundles: dict[str, Path], tmp_path: Path, kind: str) -> None:
-    made = add_shortlist(bundles[kind], tmp_path / "made", everything)
+    made = add_shortlist(bundles[kind], tmp_path / "made", all_tokens)
     for beams in (1, 3):
         ours, full = (
             Translator(made.folder, threads=1, shortlist=short).translate(TEXTS, num_beams=beams, max_new_tokens=10)
@@ -61,9 +61,9 @@ def test_with_the_whole_vocabulary_nothing_changes(bundles: dict[str, Path], tmp
         assert [one.score for one in ours] == pytest.approx([one.score for one in full], abs=SCORES)
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_sentence_says_the_same_alone_and_in_a_batch(bundles: dict[str, Path], tmp_path: Path, kind: str) -> None:
-    made = add_shortlist(bundles[kind], tmp_path / "made", some_words)
+@pytest.mark.parametrize("kind", DECODERS)
+def test_results_do_not_depend_on_the_batch(bundles: dict[str, Path], tmp_path: Path, kind: str) -> None:
+    made = add_shortlist(bundles[kind], tmp_path / "made", some_tokens)
     translator = Translator(made.folder, threads=1)
     for beams in (1, 3):
         together = translator.translate(TEXTS, num_beams=beams, max_new_tokens=10)
@@ -75,13 +75,13 @@ def test_four_bits_and_portable_integers_are_refused(made, tmp_path: Path) -> No
     quantize_bundle(made.bundles["ort"], tmp_path / "int4", QuantizationConfig(precision="int4"), compare=False)
     quantize_bundle(made.bundles["portable"], tmp_path / "int8", QuantizationConfig(precision="int8"), compare=False)
     for name in ("int4", "int8"):
-        with pytest.raises(UsageError, match="takes no shortlist: it needs a bundle in the dialect ort"):
-            add_shortlist(tmp_path / name, tmp_path / "made", everything)
+        with pytest.raises(UsageError, match="does not support a shortlist: it needs a bundle in the dialect ort"):
+            add_shortlist(tmp_path / name, tmp_path / "made", all_tokens)
         assert not (tmp_path / "made").exists()
 
 
 def test_a_bundle_with_a_shortlist_is_not_quantized(made, tmp_path: Path) -> None:
-    short = add_shortlist(made.bundles["ort"], tmp_path / "short", everything)
+    short = add_shortlist(made.bundles["ort"], tmp_path / "short", all_tokens)
     with pytest.raises(UsageError, match="quantize the bundle without"):
         quantize_bundle(short.folder, tmp_path / "int8", QuantizationConfig(precision="int8"))
     assert load_bundle(short.folder).manifest.precision == "fp32"

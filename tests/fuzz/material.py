@@ -32,8 +32,7 @@ def _bundles(folder: Path) -> None:
     from tiny_checkpoint import SENTENCES, TINY, write_checkpoint
 
     from seq2edge_export.export import export_bundle
-    from seq2edge_graphs.quantize.config import QuantizationConfig
-    from seq2edge_graphs.shortlist.bundle import AlignmentData, add_shortlist, with_alignments
+    from seq2edge_graphs.shortlist.bundle import AlignmentData, add_shortlist, from_alignments
 
     small = replace(TINY, encoder_layers=1, decoder_layers=1, width=16, heads=2, feed_forward=16)
     checkpoint = write_checkpoint(folder / "checkpoints" / "seq2edge", small)
@@ -46,14 +45,14 @@ def _bundles(folder: Path) -> None:
         export_bundle(
             checkpoint,
             folder / "bundles" / name,
-            wish=QuantizationConfig(precision=precision),
+            precision=precision,
             dialect=dialect,
             compare=False,
         )
     pairs = folder / "pairs.tsv"
     pairs.write_text("".join(f"{text}\t{text}\n" for text in SENTENCES), encoding="utf-8")
     for name in ("ort-fp32", "ort-int8"):
-        table = with_alignments(AlignmentData(pairs=pairs, best=4, frequent=8))
+        table = from_alignments(AlignmentData(pairs=pairs, best=4, frequent=8))
         add_shortlist(folder / "bundles" / name, folder / "bundles" / f"{name}-shortlist", table)
 
 

@@ -1,7 +1,7 @@
-"""``seq2edge export``: turn a checkpoint into a bundle."""
+"""``seq2edge export``: export a checkpoint as a bundle."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, get_args
 
 import click
 
@@ -9,6 +9,7 @@ from seq2edge.bundle.bundle import Dialect
 from seq2edge_graphs.cli.precision import explain, precision_options, quality_text
 
 if TYPE_CHECKING:
+    from seq2edge_graphs.quantize.auto_precision import PrecisionChoice
     from seq2edge_graphs.quantize.config import QuantizationConfig
 
 
@@ -21,40 +22,31 @@ if TYPE_CHECKING:
     type=click.Choice(get_args(Dialect)),
     default="ort",
     show_default=True,
-    help="Operators to use: onnxruntime's fused ones, or standard ONNX alone.",
+    help="Operators to use: also fused ones of onnxruntime, or standard ONNX only.",
 )
-@click.option("--family", default="auto", show_default=True, help="What CHECKPOINT is; auto recognises it.")
-@click.option("--verify/--no-verify", "compare", default=True, help="Compare the bundle with the original model.")
-@click.option("--force", is_flag=True, help="Replace a bundle that exists.")
+@click.option("--family", default="auto", show_default=True, help="Family of CHECKPOINT; auto recognizes it.")
+@click.option("--verify/--no-verify", "compare", default=True, help="Compare the bundle with the source model.")
+@click.option("--force", is_flag=True, help="Replace an existing bundle.")
 def command(
     checkpoint: Path,
     bundle: Path,
-    wish: "QuantizationConfig",
+    quantization: "QuantizationConfig",
     dialect: Dialect,
     family: str,
     compare: bool,
     force: bool,
 ) -> None:
-    """Turn a checkpoint folder, or a recipe, into a bundle folder that runs without PyTorch."""
+    """Export a checkpoint folder, or a recipe, as a bundle that runs without PyTorch."""
     from seq2edge.cli.progress import stages
-    from seq2edge_export.weight_offload import give_back_large_blocks
+    from seq2edge_export.weight_offload import release_large_blocks
 
-    give_back_large_blocks()
-    from seq2edge_export.export import export_bundle  # which loads torch
+    release_large_blocks()
+    from seq2edge_export.export import ExportOptions, Progress, export_checkpoint  # imports torch
 
-    choices: list[Any] = []
-    with stages() as say:
-        made = export_bundle(
-            checkpoint,
-            bundle,
-            wish=wish,
-            dialect=dialect,
-            family=family,
-            compare=compare,
-            force=force,
-            say=say,
-            explain=choices.append,
-        )
+    options = ExportOptions(quantization=quantization, dialect=dialect, family=family, compare=compare, force=force)
+    choices: list[PrecisionChoice] = []
+    with stages() as stage:
+        made = export_checkpoint(checkpoint, bundle, options, Progress(stage, choices.append))
     for choice in choices:
         click.echo(explain(choice))
     click.echo(f"{bundle}: {made.size_text}{quality_text(made.manifest.parity)}")

@@ -1,4 +1,4 @@
-"""``seq2edge recipe``: draft the recipe of a state dict."""
+"""``seq2edge recipe``: draft a recipe for a state dict."""
 
 from pathlib import Path
 
@@ -7,20 +7,22 @@ import click
 
 @click.command()
 @click.argument("checkpoint", type=click.Path(path_type=Path))
-@click.option("-o", "--output", type=click.Path(path_type=Path), help="Recipe to write; else CHECKPOINT with .toml.")
-@click.option("--force", is_flag=True, help="Replace a recipe that exists.")
+@click.option(
+    "-o", "--output", type=click.Path(path_type=Path), help="Recipe to write; default: CHECKPOINT with .toml."
+)
+@click.option("--force", is_flag=True, help="Replace an existing recipe.")
 def command(checkpoint: Path, output: Path | None, force: bool) -> None:
-    """Draft a recipe for CHECKPOINT, a state dict with the names of nn.Transformer, by looking at its tensors."""
+    """Draft a recipe for CHECKPOINT, a state dict with the tensor names of nn.Transformer."""
     import tomllib
 
     from seq2edge.bundle.atomic_files import replaced_file
     from seq2edge.errors import UsageError
     from seq2edge_export.loaders.recipe.draft import draft_recipe
-    from seq2edge_export.loaders.recipe.load import open_questions
+    from seq2edge_export.loaders.recipe.files import open_questions
 
     output = output or checkpoint.with_suffix(".toml")
     if output.exists() and not force:
-        raise UsageError(f"{output} exists already; give --force to replace it")
+        raise UsageError(f"{output} exists already; use --force to replace it")
     text = draft_recipe(checkpoint, output)
     with replaced_file(output) as path:
         path.write_text(text, encoding="utf-8")

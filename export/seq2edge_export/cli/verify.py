@@ -1,4 +1,4 @@
-"""``seq2edge verify``: compare a bundle with its original."""
+"""``seq2edge verify``: compare a bundle with its source model."""
 
 from pathlib import Path
 
@@ -9,9 +9,9 @@ from seq2edge.cli.click_options import device_options, signature_option
 
 @click.command()
 @click.argument("bundle", type=click.Path(path_type=Path))
-@click.option("--against", type=click.Path(path_type=Path), required=True, help="The checkpoint it was exported from.")
-@click.option("--input", "source", type=click.Path(path_type=Path), help="Sentences, one a line; else a built-in set.")
-@click.option("--reference", type=click.Path(path_type=Path), help="Their translations, for BLEU and chrF.")
+@click.option("--against", type=click.Path(path_type=Path), required=True, help="Checkpoint that it was exported from.")
+@click.option("--input", "source", type=click.Path(path_type=Path), help="Sentences to compare on, one per line.")
+@click.option("--reference", type=click.Path(path_type=Path), help="Translations of --input, for BLEU and chrF.")
 @device_options()
 @click.option("--json", "as_json", is_flag=True, help="Print the verdict as JSON.")
 @signature_option
@@ -26,10 +26,10 @@ def command(
     as_json: bool,
     require_signature: Path | None,
 ) -> None:
-    """Compare BUNDLE with the PyTorch model it came from; exit code 1 if it says something else."""
-    from seq2edge_export.weight_offload import give_back_large_blocks
+    """Compare BUNDLE with the PyTorch model it was exported from; exit with code 1 if they differ."""
+    from seq2edge_export.weight_offload import release_large_blocks
 
-    give_back_large_blocks()
+    release_large_blocks()
     from seq2edge.bundle.bundle import load_bundle
     from seq2edge.cli.progress import stages
     from seq2edge.devices.auto import resolve_device
@@ -37,20 +37,20 @@ def command(
     from seq2edge.errors import ParityError
     from seq2edge_export.loaders import load_checkpoint
     from seq2edge_export.verify import as_table, to_json, verify
-    from seq2edge_export.weight_offload import offloaded
+    from seq2edge_export.weight_offload import offload_weights
     from seq2edge_graphs.parity.sentences import read_texts
 
     texts, references = read_texts(source, reference)
     loaded = load_bundle(bundle, require_signature=require_signature)
-    wanted = DeviceConfig(device=device, options=parse_options(provider_options), strict=strict_device)
-    device_config = resolve_device(wanted, loaded.manifest)
-    with stages() as say:
-        say("reading the checkpoint")
-        original = load_checkpoint(against).original()
-        say("comparing")
-        with offloaded(original.graphs) as rest:
+    requested = DeviceConfig(device=device, options=parse_options(provider_options), strict=strict_device)
+    device_config = resolve_device(requested, loaded.manifest)
+    with stages() as stage:
+        stage("reading the checkpoint")
+        source_model = load_checkpoint(against).source_model()
+        stage("comparing")
+        with offload_weights(source_model.graphs) as release:
             verdict = verify(
-                loaded, original, texts=texts, references=references, device_config=device_config, rest=rest
+                loaded, source_model, texts=texts, references=references, device_config=device_config, release=release
             )
     click.echo(to_json(verdict) if as_json else as_table(verdict))
     if not verdict.passed:
