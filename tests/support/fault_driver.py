@@ -1,6 +1,6 @@
-"""Run commands in forks of one process that has imported all it needs, each with a fault of its own.
+"""Run commands with injected faults, in forks of one process that has imported everything.
 
-Reads lines of JSON and answers each with one: the exit code, what was said to standard error, and the seconds.
+Each line of JSON on standard input is answered with the exit code, the standard error and the seconds.
 """
 
 import json
@@ -33,9 +33,9 @@ def prepare() -> None:
         with replaced_file(path) as new:
             new.write_bytes(b"\x89PNG")
 
-    seq2edge_export.training.run.draw_curves = draw  # type: ignore[assignment]
+    seq2edge_export.training.loop.draw_curves = draw  # type: ignore[assignment]
     torch.set_num_threads(1)
-    onnx.defs.get_all_schemas()  # a table in C++ that is filled when first needed, and crashes if that fails
+    onnx.defs.get_all_schemas()  # fills a table in C++, which would crash in a fork without memory
 
 
 def run(task: dict[str, Any]) -> dict[str, Any]:
@@ -43,7 +43,7 @@ def run(task: dict[str, Any]) -> dict[str, Any]:
         started = time.monotonic()
         child = os.fork()
         if child == 0:
-            _be_the_command(task, errors.fileno())
+            _run_command(task, errors.fileno())
         code = _wait(child, task.get("signal"), task.get("after", 0.0), task.get("seconds", 300))
         errors.seek(0)
         return {
@@ -53,34 +53,34 @@ def run(task: dict[str, Any]) -> dict[str, Any]:
         }
 
 
-def _wait(child: int, number: int | None, after: float, most: float) -> int:
+def _wait(child: int, number: int | None, after: float, timeout: float) -> int:
     started, sent = time.monotonic(), False
     while True:
         pid, status = os.waitpid(child, os.WNOHANG)
         if pid:
             return os.waitstatus_to_exitcode(status)
         passed = time.monotonic() - started
-        if number is not None and not sent and passed >= after and _hears(child):
+        if number is not None and not sent and passed >= after and _handles_sigterm(child):
             os.kill(child, number)
             sent = True
-        if passed > most:
+        if passed > timeout:
             os.kill(child, signal.SIGKILL)
             os.waitpid(child, 0)
-            return -999  # it hung
+            return -999  # timeout
         time.sleep(0.005)
 
 
-def _hears(child: int) -> bool:
-    """Whether the command has begun: what comes before is Python, not ours, and dies of SIGTERM at once."""
+def _handles_sigterm(child: int) -> bool:
+    """Return whether the command has installed its handler; before that, SIGTERM ends Python at once."""
     status = Path(f"/proc/{child}/status").read_text()
     caught = int(next(line for line in status.splitlines() if line.startswith("SigCgt:")).split()[1], 16)
     return bool(caught >> (signal.SIGTERM - 1) & 1)
 
 
-def _be_the_command(task: dict[str, Any], errors: int) -> None:
+def _run_command(task: dict[str, Any], errors: int) -> None:
     from seq2edge.cli.main import main
 
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell that starts us in the background ignores it
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored if a shell started this in the background
     os.dup2(errors, 2)
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     os.environ.update(task.get("environment", {}))

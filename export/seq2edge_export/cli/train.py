@@ -1,4 +1,4 @@
-"""``seq2edge train``: sentence pairs to a checkpoint."""
+"""``seq2edge train``: train a model on sentence pairs."""
 
 from pathlib import Path
 from typing import Any
@@ -12,14 +12,14 @@ GROUPS = {"Vocabulary": TokenizerSettings, "Model": ModelSettings, "Training": T
 
 
 @click.command(cls=grouped_help(GROUPS))
-@click.option("--train", "train_file", type=click.Path(path_type=Path), required=True, help="Pairs to learn from.")
-@click.option("--dev", "dev_file", type=click.Path(path_type=Path), required=True, help="Pairs to measure on.")
-@click.option("--output", type=click.Path(path_type=Path), required=True, help="Checkpoint folder to make.")
-@click.option("--resume", is_flag=True, help="Go on where a run with this output was interrupted, if there was one.")
-@click.option("--source-lang", default="", help="Language to translate from, as in 'en'; kept in the checkpoint.")
-@click.option("--target-lang", default="", help="Language to translate to, as in 'de'; kept in the checkpoint.")
-@click.option("--license", default="", help="Licence of the trained model, for its card.")
-@click.option("--attribution", default="", help="Whose data it was trained on, for its card.")
+@click.option("--train", "train_file", type=click.Path(path_type=Path), required=True, help="Pairs to train on.")
+@click.option("--dev", "dev_file", type=click.Path(path_type=Path), required=True, help="Pairs to evaluate on.")
+@click.option("--output", type=click.Path(path_type=Path), required=True, help="Checkpoint folder to create.")
+@click.option("--resume", is_flag=True, help="Continue an interrupted run with this output, if there is one.")
+@click.option("--source-lang", default="", help="Source language, such as 'en'; stored in the checkpoint.")
+@click.option("--target-lang", default="", help="Target language, such as 'de'; stored in the checkpoint.")
+@click.option("--license", default="", help="License of the trained model, for its model card.")
+@click.option("--attribution", default="", help="Source of the training data, for the model card.")
 @options_of(TokenizerSettings)
 @options_of(ModelSettings)
 @options_of(TrainingSettings)
@@ -36,9 +36,9 @@ def command(
 ) -> None:
     """Train a translation model on lines of  source<TAB>target  in UTF-8.
 
-    The checkpoint is the best average of the last measured weights so far, usable while the training goes on.
-    Beside it, training/log.csv and training/curves.png show the learning curves. A run that was stopped, however it
-    was, goes on with the same command and --resume.
+    The checkpoint is the best average of recent weights so far and can be used while the training continues.
+    training/log.csv and training/curves.png in its folder show the learning curves. To continue an interrupted run,
+    repeat the command with --resume.
     """
     from seq2edge_export.training.config import Job
     from seq2edge_export.training.loop import train
@@ -60,7 +60,7 @@ def command(
         with Display(steps=job.training.max_steps) as display:
             best = train(job, resume=resume, observer=display)
     except KeyboardInterrupt:
-        saved = "give the same command with --resume to go on" if job.state.exists() else "nothing was saved yet"
+        saved = "repeat the command with --resume to continue" if job.state.exists() else "nothing was saved yet"
         click.echo(f"interrupted: {saved}", err=True)
         raise SystemExit(130) from None
     click.echo(f"{output}: BLEU {best.dev_bleu:.2f} and dev loss {best.dev_loss:.3f} after {best.step:,} updates")

@@ -1,11 +1,4 @@
-"""Everything that a killed run needs to go on as if nothing had happened.
-
-One sentence for everything that can go wrong while files are written.
-
-The average of the last measured weights, which translates better than any of them.
-
-Find out whether an output folder holds a run, and whether a job may go on with it.
-"""
+"""Save the state of a training run, resume from it, and average the saved weights."""
 
 import json
 from collections.abc import Iterator
@@ -27,24 +20,31 @@ from seq2edge_export.training.config import Job, ModelSettings, TokenizerSetting
 from seq2edge_export.training.report import Evaluation
 from seq2edge_export.training.tokenizer import MODEL_NAMES
 
-KEYS = {"progress", "model", "optimizer", "random", "cuda_random", "settings"}
+STATE_KEYS = {"progress", "model", "optimizer", "random", "cuda_random", "settings"}
+# Settings that a resumed run may change, as they do not affect the updates made so far.
+CHANGEABLE = {
+    *("max_steps", "cooldown_steps", "evaluate_every", "save_every", "patience"),
+    *("device", "precision", "threads", "store"),
+}
+# Files that a run writes before its first state. A folder with no other files is from a run that was killed then.
+INITIAL_FILES = {"training", checkpoint.CONFIG, checkpoint.GENERATION, *MODEL_NAMES}
 
 
 @dataclass
-class Progress:
-    """Where the run is."""
+class TrainingProgress:
+    """How far a run is, as saved in its state."""
 
     step: int = 0
     epoch: int = 0
     position: int = 0  # batches of this epoch that are done
     seconds: float = 0.0
-    loss_sum: float = 0.0  # since the last measurement
+    loss_sum: float = 0.0  # since the last evaluation
     loss_tokens: int = 0
     history: list[Evaluation] = field(default_factory=list)
 
 
-def save_state(path: Path, progress: Progress, model: Any, optimizer: Any, settings: dict[str, Any]) -> None:
-    """Write model, optimizer, random numbers and place; complete or not at all."""
+def save_state(path: Path, progress: TrainingProgress, model: Any, optimizer: Any, settings: dict[str, Any]) -> None:
+    """Write model, optimizer, random states and progress; the file appears only when it is complete."""
     state = {
         "progress": asdict(progress),
         "model": model.state_dict(),
@@ -53,7 +53,7 @@ def save_state(path: Path, progress: Progress, model: Any, optimizer: Any, setti
         "cuda_random": torch.cuda.get_rng_state_all() if torch.cuda.is_available() else [],
         "settings": settings,
     }
-    with replaced_file(path) as new, new.open("wb") as file:  # opened here, so that errors say what the system said
+    with replaced_file(path) as new, new.open("wb") as file:  # opened here to keep the error of the system
         torch.save(state, file)
 
 
@@ -61,17 +61,17 @@ def read_state(path: Path) -> dict[str, Any]:
     try:
         state: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
     except FileNotFoundError:
-        raise CheckpointError(f"there is nothing to resume: {path} does not exist; leave out --resume") from None
-    except Exception as error:  # torch.load raises whatever its reader meets
+        raise CheckpointError(f"there is nothing to resume: {path} does not exist; omit --resume") from None
+    except Exception as error:  # torch.load raises many types
         raise CheckpointError(f"{path} is not a training state ({type(error).__name__})") from None
-    missing = KEYS - state.keys() if isinstance(state, dict) else KEYS
+    missing = STATE_KEYS - state.keys() if isinstance(state, dict) else STATE_KEYS
     if missing:
         raise CheckpointError(f"{path} is not a training state: it lacks {', '.join(sorted(missing))}")
     return state
 
 
-def restore(state: dict[str, Any], model: Any, optimizer: Any) -> Progress:
-    """Put a saved state back and give the place where it was."""
+def restore(state: dict[str, Any], model: Any, optimizer: Any) -> TrainingProgress:
+    """Restore a saved state and return its progress."""
     model.load_state_dict(state["model"])
     optimizer.load_state_dict(state["optimizer"])
     torch.set_rng_state(state["random"])
@@ -79,53 +79,95 @@ def restore(state: dict[str, Any], model: Any, optimizer: Any) -> Progress:
         torch.cuda.set_rng_state_all(state["cuda_random"])
     values = dict(state["progress"])
     values["history"] = [Evaluation(**row) for row in values["history"]]
-    return Progress(**values)
+    return TrainingProgress(**values)
 
 
-@contextmanager
-def saving(folder: Path) -> Iterator[None]:
-    """Turn a full disk or a folder that refuses into one error, whichever writer meets it.
-
-    Nothing but writing may stand inside: PyTorch and safetensors wrap the system's error in errors of their own.
-    """
-    try:
-        yield
-    except (OSError, RuntimeError, SafetensorError) as error:
-        raise DataError(
-            f"{folder} cannot be written ({_reason(error)}); whatever was saved before is still whole, "
-            "so make room or another --output, and go on with --resume if the training had begun"
-        ) from None
-
-
-def _reason(error: BaseException) -> str:
-    """What the system said, which may stand behind what a library said."""
-    cause = error.__context__ if isinstance(error.__context__, OSError) else error
-    return str(getattr(cause, "strerror", None) or cause).lower()
+def can_resume(job: Job, *, resume: bool) -> bool:
+    """Return whether there is a run to resume; refuse a folder that contains something else."""
+    if resume and job.state.exists():
+        return True
+    if job.output.is_dir() and not _is_unused(job.output):
+        problem = (
+            "contains no training to resume" if resume else "is not empty; use --resume to continue a training in it"
+        )
+        raise UsageError(f"{job.output} {problem}, or another --output to start one")
+    if job.output.exists() and not job.output.is_dir():
+        raise UsageError(f"{job.output} is a file, but --output must be a folder")
+    return False
 
 
-def keep_weights(folder: Path, model: Transformer, *, step: int, most: int) -> list[Path]:
-    """Save the weights of this step, drop the oldest, and give the files that remain."""
+def state_to_resume(job: Job) -> dict[str, Any]:
+    """Return the last saved state after checking that the job matches it."""
+    state = read_state(job.state)
+    defaults = {**asdict(TokenizerSettings()), **asdict(ModelSettings()), **asdict(TrainingSettings())}
+    old, new = {**defaults, **state["settings"]}, job.settings
+    names = [name for name in new if new[name] != old[name] and name not in CHANGEABLE]
+    if names:
+        changes = "; ".join(f"--{name.replace('_', '-')} was {old[name]} and is {new[name]}" for name in names)
+        raise UsageError(f"a resumed run must keep its settings, but {changes}")
+    step, max_steps = state["progress"]["step"], job.training.max_steps
+    if step > max_steps:
+        raise UsageError(f"--max-steps is {max_steps}, but {step} updates are already done; use a larger number")
+    return state
+
+
+def config_to_resume(job: Job) -> CheckpointConfig:
+    """Return the config of the checkpoint, updated with license and attribution of the job if it has any."""
+    config = checkpoint.read_config(job.output)
+    for new, old in ((job.source_language, config.source_language), (job.target_language, config.target_language)):
+        if new not in ("", old):
+            raise UsageError(f"a resumed run must keep its languages, but {old!r} became {new!r}")
+    updated = replace(config, license=job.license or config.license, attribution=job.attribution or config.attribution)
+    if updated != config:
+        with saving(job.output), replaced_file(job.output / checkpoint.CONFIG) as file:
+            file.write_text(json.dumps(asdict(updated), indent=2) + "\n", encoding="utf-8")
+    return updated
+
+
+def clean_up(job: Job, *, step: int) -> None:
+    """Delete incomplete files of a killed run, and weights that it saved after its last state."""
+    with saving(job.output):
+        for path in [*job.output.iterdir(), *job.work.iterdir()]:
+            if _is_incomplete(path):
+                path.unlink()
+        delete_weights_after(job.work, step)
+
+
+def _is_unused(output: Path) -> bool:
+    """Return whether the folder is empty, or contains only files of a run that was killed before its first state."""
+    names = {path.name for path in output.iterdir() if not _is_incomplete(path)}
+    return names <= INITIAL_FILES and not (output / "training" / "state.pt").exists()
+
+
+def _is_incomplete(path: Path) -> bool:
+    """Return whether the file has the temporary name that we, or safetensors, use until it is complete."""
+    ours = path.name.startswith(".") and path.suffix == ".new"
+    return path.is_file() and (ours or path.name.startswith(".tmp"))
+
+
+def save_recent_weights(folder: Path, model: Transformer, *, step: int, limit: int) -> list[Path]:
+    """Save the weights of this step, delete the oldest, and return the remaining files."""
     save_weights(folder / f"weights-{step:08d}.safetensors", weights_of(model))
-    files = kept_weights(folder)
-    for path in files[:-most]:
+    files = saved_weights(folder)
+    for path in files[:-limit]:
         path.unlink()
-    return files[-most:]
+    return files[-limit:]
 
 
-def forget_weights_after(folder: Path, step: int) -> None:
-    """Remove what a run saved between its last state and its end, and will come to again."""
-    for path in kept_weights(folder):
+def delete_weights_after(folder: Path, step: int) -> None:
+    """Delete weights that a killed run saved after its last state."""
+    for path in saved_weights(folder):
         if int(path.stem.removeprefix("weights-")) > step:
             path.unlink()
 
 
-def kept_weights(folder: Path) -> list[Path]:
-    """The files with weights, oldest first."""
+def saved_weights(folder: Path) -> list[Path]:
+    """Return the files with weights, oldest first."""
     return sorted(folder.glob("weights-*.safetensors"))
 
 
 def load_average(files: list[Path], model: Transformer, *, dtype: torch.dtype = torch.float32) -> None:
-    """Fill ``model`` with the mean of some saved weights, summed in double precision and rounded to ``dtype``."""
+    """Load the mean of saved weights into ``model``, computed in double precision and rounded to ``dtype``."""
     sums = {name: torch.zeros_like(tensor, dtype=torch.float64) for name, tensor in weights_of(model).items()}
     for path in files:
         for name, tensor in load_file(path).items():
@@ -135,71 +177,22 @@ def load_average(files: list[Path], model: Transformer, *, dtype: torch.dtype = 
             parameter.copy_((sums[name] / len(files)).to(dtype))
 
 
-# What a resumed run may change: none of it touches the updates already made.
-FREE_TO_CHANGE = {
-    *("max_steps", "cooldown_steps", "evaluate_every", "save_every", "patience"),
-    *("device", "precision", "threads", "store"),
-}
-# All that a start writes before the first state. A folder with nothing else in it was killed while it started.
-STARTED_WITH = {"training", checkpoint.CONFIG, checkpoint.GENERATION, *MODEL_NAMES}
+@contextmanager
+def saving(folder: Path) -> Iterator[None]:
+    """Raise ``DataError`` if a file cannot be written, because of a full disk or missing permissions.
+
+    Use it around writing only, as it also catches the ``RuntimeError`` in which PyTorch wraps the error of the system.
+    """
+    try:
+        yield
+    except (OSError, RuntimeError, SafetensorError) as error:
+        raise DataError(
+            f"{folder} cannot be written ({_reason(error)}); what was saved before is intact: free some space or use "
+            "another --output, and continue with --resume if the training had begun"
+        ) from None
 
 
-def has_begun(job: Job, *, resume: bool) -> bool:
-    """Whether there is a run to resume; a folder that may not be written to is refused."""
-    if resume and job.state.exists():
-        return True
-    if job.output.is_dir() and not _is_free(job.output):
-        what = "holds no training to resume" if resume else "is not empty; give --resume to go on with a training in it"
-        raise UsageError(f"{job.output} {what}, or another --output to start one")
-    if job.output.exists() and not job.output.is_dir():
-        raise UsageError(f"{job.output} is a file, but --output must be a folder")
-    return False
-
-
-def state_to_resume(job: Job) -> dict[str, Any]:
-    """The last saved state, if the job fits it."""
-    state = read_state(job.state)
-    defaults = {**asdict(TokenizerSettings()), **asdict(ModelSettings()), **asdict(TrainingSettings())}
-    was, now = {**defaults, **state["settings"]}, job.settings
-    names = [name for name in now if now[name] != was[name] and name not in FREE_TO_CHANGE]
-    if names:
-        changed = "; ".join(f"--{name.replace('_', '-')} was {was[name]} and is {now[name]}" for name in names)
-        raise UsageError(f"a resumed run must keep its settings, but {changed}")
-    if state["progress"]["step"] > job.training.max_steps:
-        made = state["progress"]["step"]
-        raise UsageError(f"--max-steps is {job.training.max_steps}, but {made} updates are made already; give more")
-    return state
-
-
-def config_to_resume(job: Job) -> CheckpointConfig:
-    """The checkpoint's config, which takes over licence and attribution if the job gives them."""
-    config = checkpoint.read_config(job.output)
-    for now, was in ((job.source_language, config.source_language), (job.target_language, config.target_language)):
-        if now not in ("", was):
-            raise UsageError(f"a resumed run must keep its languages, but {was!r} became {now!r}")
-    given = replace(config, license=job.license or config.license, attribution=job.attribution or config.attribution)
-    if given != config:
-        with saving(job.output), replaced_file(job.output / checkpoint.CONFIG) as new:
-            new.write_text(json.dumps(asdict(given), indent=2) + "\n", encoding="utf-8")
-    return given
-
-
-def tidy(job: Job, *, step: int) -> None:
-    """Remove what a killed run left behind: files half written, and weights from after its last state."""
-    with saving(job.output):
-        for path in [*job.output.iterdir(), *job.work.iterdir()]:
-            if _is_half_written(path):
-                path.unlink()
-        forget_weights_after(job.work, step)
-
-
-def _is_free(output: Path) -> bool:
-    """Whether the folder is empty, or holds only what a killed start leaves."""
-    names = {path.name for path in output.iterdir() if not _is_half_written(path)}
-    return names <= STARTED_WITH and not (output / "training" / "state.pt").exists()
-
-
-def _is_half_written(path: Path) -> bool:
-    """A file under the name that it has until it is complete: ours, or the one inside safetensors."""
-    ours = path.name.startswith(".") and path.suffix == ".new"
-    return path.is_file() and (ours or path.name.startswith(".tmp"))
+def _reason(error: BaseException) -> str:
+    """Return the error of the system, which a library may have wrapped."""
+    cause = error.__context__ if isinstance(error.__context__, OSError) else error
+    return str(getattr(cause, "strerror", None) or cause).lower()

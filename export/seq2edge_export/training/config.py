@@ -1,9 +1,4 @@
-"""What to train, on what, how, and where to put it.
-
-Every setting of the trainer, each written once.
-
-What each setting of the trainer may be.
-"""
+"""Settings of the trainer and their limits."""
 
 import math
 from collections.abc import Callable
@@ -21,53 +16,106 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class TokenizerSettings:
-    vocabulary: int = setting(8000, "pieces in the vocabulary (of each side, if they are separate)")
-    tokenizer: Literal["unigram", "bpe"] = setting("unigram", "kind of SentencePiece model")
-    joint_vocabulary: bool = setting(True, "one vocabulary for both sides")
-    character_coverage: float = setting(0.9995, "share of the characters that get a piece; the rest becomes bytes")
+    vocabulary: int = setting(8000, "pieces in the vocabulary (of each language, if they are separate)")
+    tokenizer: Literal["unigram", "bpe"] = setting("unigram", "type of SentencePiece model")
+    joint_vocabulary: bool = setting(True, "one vocabulary for both languages")
+    character_coverage: float = setting(0.9995, "share of the characters that get a piece; the others become bytes")
 
 
 @dataclass(frozen=True, kw_only=True)
 class ModelSettings:
-    width: int = setting(256, "numbers in the vector of a token")
+    width: int = setting(256, "width of the model")
     heads: int = setting(4, "attention heads")
     encoder_layers: int = setting(6, "layers of the encoder")
-    decoder_layers: int = setting(2, "layers of the decoder; few make translation fast")
+    decoder_layers: int = setting(2, "layers of the decoder; fewer make translation faster")
     feed_forward: int = setting(1024, "width inside the feed-forward layers")
     activation: Activation = setting("relu", "activation of the feed-forward layers")
     gated: bool = setting(False, "gated feed-forward layers")
-    norm_first: bool = setting(True, "layer norm before each sublayer, not after it")
-    positions: Positions = setting("sinusoidal", "kind of position vectors")
-    max_positions: int = setting(512, "longest sentence in tokens")
+    norm_first: bool = setting(True, "layer norm before each sublayer instead of after it")
+    positions: Positions = setting("sinusoidal", "type of position embeddings")
+    max_positions: int = setting(512, "maximum length of a sentence in tokens")
     tied_output: bool = setting(True, "use the target embedding as output projection")
 
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingSettings:
-    batch_tokens: int = setting(4096, "padded tokens of the longer side in a batch")
-    accumulate: int = setting(1, "batches that make one update")
+    batch_tokens: int = setting(4096, "tokens per batch, including padding, of the longer side")
+    accumulate: int = setting(1, "batches per update")
     learning_rate: float = setting(1e-3, "learning rate at the end of the warm-up")
-    warmup_steps: int = setting(1000, "updates until the learning rate is reached")
-    cooldown_steps: int = setting(0, "last updates, in which the learning rate falls to zero")
-    weight_decay: float = setting(0.01, "decay of the weight matrices")
-    clip_norm: float = setting(1.0, "largest norm of a gradient")
-    label_smoothing: float = setting(0.1, "probability given to all other tokens")
-    dropout: float = setting(0.1, "share of numbers dropped in training")
-    max_steps: int = setting(20000, "updates after which training ends")
-    evaluate_every: int = setting(500, "updates between measurements on the dev set")
+    warmup_steps: int = setting(1000, "updates of the warm-up")
+    cooldown_steps: int = setting(0, "updates at the end in which the learning rate falls to zero")
+    weight_decay: float = setting(0.01, "weight decay of the matrices")
+    clip_norm: float = setting(1.0, "maximum norm of the gradient")
+    label_smoothing: float = setting(0.1, "label smoothing")
+    dropout: float = setting(0.1, "dropout rate")
+    max_steps: int = setting(20000, "maximum number of updates")
+    evaluate_every: int = setting(500, "updates between evaluations on the dev set")
     save_every: int = setting(100, "updates between saved states")
-    average: int = setting(5, "last measured weights whose average becomes the model")
-    patience: int = setting(10, "measurements without a better BLEU after which training ends")
-    seed: int = setting(1, "seed of everything random")
-    device: Literal["auto", "cpu", "cuda"] = setting("auto", "where to train; a resumed run stays")
-    precision: Literal["auto", "fp32", "bf16"] = setting("auto", "numbers to compute with; auto is bf16 where it pays")
-    threads: int = setting(0, "CPU threads; 0 takes all that are allowed")
-    bleu_tokenizer: Literal["13a", "intl", "zh", "char"] = setting("13a", "how sacreBLEU splits words; zh for Chinese")
-    store: Literal["fp32", "fp16"] = setting("fp32", "numbers in the checkpoint; fp16 makes it half as large")
+    average: int = setting(5, "number of last evaluated weights that are averaged")
+    patience: int = setting(10, "evaluations without a better BLEU after which training ends")
+    seed: int = setting(1, "random seed")
+    device: Literal["auto", "cpu", "cuda"] = setting("auto", "device to train on; auto keeps that of a resumed run")
+    precision: Literal["auto", "fp32", "bf16"] = setting(
+        "auto", "precision of the computation; auto uses bf16 where it is faster"
+    )
+    threads: int = setting(0, "CPU threads; 0 uses all available CPUs")
+    bleu_tokenizer: Literal["13a", "intl", "zh", "char"] = setting("13a", "tokenizer of sacreBLEU; zh for Chinese")
+    store: Literal["fp32", "fp16"] = setting("fp32", "precision of the stored weights; fp16 takes half the space")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Job:
+    """A training run; invalid settings are refused here, before anything is written."""
+
+    train: Path
+    dev: Path
+    output: Path
+    source_language: str = ""
+    target_language: str = ""
+    license: str = ""
+    attribution: str = ""
+    tokenizer: TokenizerSettings
+    model: ModelSettings
+    training: TrainingSettings
+
+    def __post_init__(self) -> None:
+        groups = (self.tokenizer, self.model, self.training)
+        problems = [problem for group in groups for problem in problems_of(group)]
+        if not problems:
+            try:
+                _ = self.architecture
+            except ValueError as error:
+                problems = [str(error)]
+        if problems:
+            raise UsageError("; ".join(problems))
+
+    @property
+    def architecture(self) -> Architecture:
+        return Architecture(
+            source_vocabulary=self.tokenizer.vocabulary,
+            target_vocabulary=self.tokenizer.vocabulary,
+            joint_vocabulary=self.tokenizer.joint_vocabulary,
+            final_norm=self.model.norm_first,  # else the output of the last layer would have no norm
+            **asdict(self.model),
+        )
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """Return all settings by name, for the saved state and the recipe of the model card."""
+        return {**asdict(self.tokenizer), **asdict(self.model), **asdict(self.training)}
+
+    @property
+    def work(self) -> Path:
+        """Return the folder of the state and the curves, inside the checkpoint."""
+        return self.output / "training"
+
+    @property
+    def state(self) -> Path:
+        return self.work / "state.pt"
 
 
 class SettingLimit(NamedTuple):
-    """A rule and how to say it."""
+    """A condition and its description."""
 
     text: str
     holds: Callable[[float], bool]
@@ -86,7 +134,7 @@ LIMITS = {
     "encoder_layers": POSITIVE_COUNT,
     "decoder_layers": POSITIVE_COUNT,
     "feed_forward": POSITIVE_COUNT,
-    "max_positions": SettingLimit("at least 2: a token and the end mark", lambda value: value >= 2),
+    "max_positions": SettingLimit("at least 2: a token and the end of sentence", lambda value: value >= 2),
     "batch_tokens": POSITIVE_COUNT,
     "accumulate": POSITIVE_COUNT,
     "learning_rate": POSITIVE,
@@ -107,7 +155,7 @@ LIMITS = {
 
 
 def problems_of(settings: "DataclassInstance") -> list[str]:
-    """Everything in some settings that cannot work, as the command line names it."""
+    """Name all invalid settings by their command-line options."""
     values = {field.name: getattr(settings, field.name) for field in fields(settings)}
     return [_problem(name, value) for name, value in values.items() if not _allowed(name, value)]
 
@@ -118,53 +166,3 @@ def _allowed(name: str, value: Any) -> bool:
 
 def _problem(name: str, value: Any) -> str:
     return f"--{name.replace('_', '-')} is {value}, but must be {LIMITS[name].text}"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Job:
-    """One training run as it was asked for; settings that cannot work are refused here, before anything is written."""
-
-    train: Path
-    dev: Path
-    output: Path
-    source_language: str = ""
-    target_language: str = ""
-    license: str = ""
-    attribution: str = ""
-    tokenizer: TokenizerSettings
-    model: ModelSettings
-    training: TrainingSettings
-
-    def __post_init__(self) -> None:
-        problems = [text for part in (self.tokenizer, self.model, self.training) for text in problems_of(part)]
-        if not problems:
-            try:
-                _ = self.shape
-            except ValueError as error:
-                problems = [str(error)]
-        if problems:
-            raise UsageError("; ".join(problems))
-
-    @property
-    def shape(self) -> Architecture:
-        return Architecture(
-            source_vocabulary=self.tokenizer.vocabulary,
-            target_vocabulary=self.tokenizer.vocabulary,
-            joint_vocabulary=self.tokenizer.joint_vocabulary,
-            final_norm=self.model.norm_first,  # without it the last layer's output would have no norm at all
-            **asdict(self.model),
-        )
-
-    @property
-    def settings(self) -> dict[str, Any]:
-        """All settings by name: what a resumed run is compared with, and the recipe of the model card."""
-        return {**asdict(self.tokenizer), **asdict(self.model), **asdict(self.training)}
-
-    @property
-    def work(self) -> Path:
-        """State and curves live beside the checkpoint's own files."""
-        return self.output / "training"
-
-    @property
-    def state(self) -> Path:
-        return self.work / "state.pt"

@@ -1,9 +1,4 @@
-"""Sentence pairs as ids, without those that the model cannot take.
-
-Sentence pairs from a tab-separated file, with the bad lines counted.
-
-Batches of sentences of like length, about the same number of tokens each.
-"""
+"""Read sentence pairs, encode them, and make batches of similar lengths."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -17,10 +12,12 @@ from torch import Tensor
 from seq2edge.errors import DataError
 from seq2edge.text.tokenizer import Tokenizer
 
+Encoded = tuple[list[int], list[int]]  # source ids and target ids, each with the end-of-sentence token
+
 
 @dataclass(frozen=True)
 class Pairs:
-    """What a file gave: its good lines in order, and how many bad ones of each kind."""
+    """The sentence pairs of a file in order, and the number of skipped lines by reason."""
 
     path: Path
     sources: list[str]
@@ -31,16 +28,16 @@ class Pairs:
         return len(self.sources)
 
     def report(self) -> str:
-        """One sentence about what was read and what was not."""
+        """Describe how many lines were read and skipped."""
         text = f"{self.path}: {len(self):,} pairs"
         if self.skipped:
-            kinds = ", ".join(f"{count:,} {kind}" for kind, count in sorted(self.skipped.items()))
-            text += f", {self.skipped.total():,} lines skipped ({kinds})"
+            reasons = ", ".join(f"{count:,} {reason}" for reason, count in sorted(self.skipped.items()))
+            text += f", {self.skipped.total():,} lines skipped ({reasons})"
         return text
 
 
 def read_pairs(path: Path) -> Pairs:
-    """Read ``source<TAB>target`` lines; columns behind the second are left alone."""
+    """Read ``source<TAB>target`` lines; further columns are ignored."""
     pairs = Pairs(path, [], [])
     try:
         content = path.read_bytes()
@@ -51,18 +48,18 @@ def read_pairs(path: Path) -> Pairs:
         if problem:
             pairs.skipped[problem] += 1
     if not len(pairs):
-        raise DataError(f"no usable line: {pairs.report()}; each line should be  source<TAB>target  in UTF-8")
+        raise DataError(f"no usable line: {pairs.report()}; each line must be  source<TAB>target  in UTF-8")
     return pairs
 
 
 def _lines(content: bytes) -> list[bytes]:
-    """Split at newlines alone: the other characters that Python calls line ends may stand in text."""
+    """Split at newlines only, as text may contain the other characters that ``str.splitlines`` splits at."""
     lines = content.removeprefix(b"\xef\xbb\xbf").split(b"\n")
     return lines[:-1] if not lines[-1] else lines
 
 
 def _add(pairs: Pairs, line: bytes) -> str | None:
-    """Add one line, or say what is wrong with it."""
+    """Add one line, or return why it is skipped."""
     try:
         text = line.decode("utf-8")
     except UnicodeDecodeError:
@@ -78,7 +75,46 @@ def _add(pairs: Pairs, line: bytes) -> str | None:
     return None
 
 
-Encoded = tuple[list[int], list[int]]  # source ids and target ids, each with its end mark
+@dataclass(frozen=True)
+class Corpus:
+    """Encoded sentence pairs and their target texts."""
+
+    encoded: list[Encoded] = field(default_factory=list)
+    targets: list[str] = field(default_factory=list)
+
+    def __len__(self) -> int:
+        return len(self.encoded)
+
+
+def encode_pairs(pairs: Pairs, tokenizer: Tokenizer, *, max_tokens: int, report: Callable[[str], None]) -> Corpus:
+    """Encode both sides; omit pairs that are too long or empty, and report their number."""
+    corpus, omitted = Corpus(), Counter[str]()
+    sources, targets = tokenizer.encode(pairs.sources), tokenizer.encode_target(pairs.targets)
+    for source, target, text in zip(sources, targets, pairs.targets, strict=True):
+        problem = _problem(source, target, max_tokens)
+        if problem:
+            omitted[problem] += 1
+        else:
+            corpus.encoded.append((source, target))
+            corpus.targets.append(text)
+    if omitted:
+        report(_omitted(pairs, omitted))
+    if not corpus.encoded:
+        raise DataError(f"no usable pair: {_omitted(pairs, omitted)}; increase --max-positions or check the text")
+    return corpus
+
+
+def _problem(source: list[int], target: list[int], max_tokens: int) -> str | None:
+    if max(len(source), len(target)) > max_tokens:
+        return f"longer than {max_tokens} tokens"
+    if min(len(source), len(target)) == 1:  # only the end-of-sentence token
+        return "with a side without visible characters"
+    return None
+
+
+def _omitted(pairs: Pairs, omitted: Counter[str]) -> str:
+    reasons = ", ".join(f"{count:,} {reason}" for reason, count in sorted(omitted.items()))
+    return f"{pairs.path}: {omitted.total():,} pairs omitted ({reasons})"
 
 
 @dataclass(frozen=True)
@@ -87,40 +123,40 @@ class Batch:
 
     source: Tensor  # (B, S)
     source_mask: Tensor  # (B, S), true where there is a token
-    target_input: Tensor  # (B, T), begins with the start mark
-    target_output: Tensor  # (B, T), ends with the end mark; padding where there is nothing to learn
+    target_input: Tensor  # (B, T), begins with the start token
+    target_output: Tensor  # (B, T), ends with the end-of-sentence token; padding is ignored by the loss
 
     def to(self, device: torch.device) -> "Batch":
         return Batch(*(tensor.to(device) for tensor in vars(self).values()))
 
 
 def plan_epoch(lengths: np.ndarray, *, batch_tokens: int, seed: int, epoch: int) -> list[np.ndarray]:
-    """Group the sentences of one epoch; the same seed and epoch always give the same plan.
+    """Group the sentences of one epoch into batches; the same seed and epoch always give the same plan.
 
-    A batch holds sentences of nearly the same length, so that little is padding: its rows times its longest side stay
-    within ``batch_tokens``, unless a single sentence is longer than that. Sentences of equal length meet in a new order
-    every epoch, and so do the batches, of which there are always as many.
+    A batch contains sentences of similar length, so that there is little padding: its rows times its longest side stay
+    within ``batch_tokens``, unless a single sentence is longer than that. Sentences of equal length, and the batches,
+    are shuffled in every epoch; the number of batches stays the same.
     """
     random = np.random.default_rng([seed, epoch])
     order = np.lexsort((random.random(len(lengths)), lengths[:, 0], lengths[:, 1]))
     longest = lengths.max(axis=1)
-    batches = _cut(order, longest[order], batch_tokens)
-    return [batches[place] for place in random.permutation(len(batches))]
+    batches = _split(order, longest[order], batch_tokens)
+    return [batches[index] for index in random.permutation(len(batches))]
 
 
-def _cut(order: np.ndarray, longest: np.ndarray, batch_tokens: int) -> list[np.ndarray]:
-    """Cut the ordered sentences where one more would make the padded batch too large."""
-    cuts, begin, widest = [], 0, 0
-    for place, length in enumerate(longest.tolist()):
-        widest = max(widest, length)
-        if place > begin and widest * (place - begin + 1) > batch_tokens:
-            cuts.append(place)
-            begin, widest = place, length
-    return np.split(order, cuts)
+def _split(order: np.ndarray, longest: np.ndarray, batch_tokens: int) -> list[np.ndarray]:
+    """Split the ordered sentences where one more would make the padded batch too large."""
+    splits, begin, width = [], 0, 0
+    for index, length in enumerate(longest.tolist()):
+        width = max(width, length)
+        if index > begin and width * (index - begin + 1) > batch_tokens:
+            splits.append(index)
+            begin, width = index, length
+    return np.split(order, splits)
 
 
 def plan_in_order(lengths: np.ndarray, *, batch_tokens: int) -> list[np.ndarray]:
-    """Group sentences for measuring: the same plan every time."""
+    """Group sentences for evaluation, with the same plan every time."""
     return plan_epoch(lengths, batch_tokens=batch_tokens, seed=0, epoch=0)
 
 
@@ -145,47 +181,3 @@ def pad_rows(rows: list[list[int]], pad: int) -> Tensor:
 def mask_of(rows: list[list[int]]) -> Tensor:
     lengths = torch.tensor([len(row) for row in rows])
     return torch.arange(int(lengths.max())) < lengths[:, None]
-
-
-@dataclass(frozen=True)
-class Corpus:
-    """What could be encoded, and the target text that belongs to it."""
-
-    encoded: list[Encoded] = field(default_factory=list)
-    targets: list[str] = field(default_factory=list)
-
-    def __len__(self) -> int:
-        return len(self.encoded)
-
-
-def encode_pairs(pairs: Pairs, tokenizer: Tokenizer, *, longest: int, say: Callable[[str], None]) -> Corpus:
-    """Ids of both sides; pairs that are too long or say nothing are left out, and their number is said."""
-    corpus, left_out = Corpus(), Counter[str]()
-    sources, targets = tokenizer.encode(pairs.sources), tokenizer.encode_target(pairs.targets)
-    for source, target, text in zip(sources, targets, pairs.targets, strict=True):
-        problem = _problem(source, target, longest)
-        if problem:
-            left_out[problem] += 1
-        else:
-            corpus.encoded.append((source, target))
-            corpus.targets.append(text)
-    if left_out:
-        say(_report(pairs, left_out))
-    if not corpus.encoded:
-        raise DataError(
-            f"no pair is left to use: {_report(pairs, left_out)}; raise --max-positions or look at the text"
-        )
-    return corpus
-
-
-def _problem(source: list[int], target: list[int], longest: int) -> str | None:
-    if max(len(source), len(target)) > longest:
-        return f"longer than {longest} tokens"
-    if min(len(source), len(target)) == 1:  # the end mark alone
-        return "with a side that holds no visible character"
-    return None
-
-
-def _report(pairs: Pairs, left_out: Counter[str]) -> str:
-    kinds = ", ".join(f"{count:,} {kind}" for kind, count in sorted(left_out.items()))
-    return f"{pairs.path}: {left_out.total():,} pairs left out ({kinds})"

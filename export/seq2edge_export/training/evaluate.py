@@ -1,4 +1,4 @@
-"""Loss and BLEU on the dev set."""
+"""Compute loss and BLEU on the dev set."""
 
 from dataclasses import dataclass
 
@@ -19,7 +19,7 @@ BATCH_TOKENS = 4096
 
 @dataclass(frozen=True)
 class DevSet:
-    """Sentences to measure on."""
+    """Sentences to evaluate on."""
 
     encoded: list[Encoded]
     references: list[str]
@@ -30,7 +30,7 @@ class DevSet:
 
 @torch.inference_mode()
 def dev_loss(model: Transformer, dev: DevSet) -> float:
-    """Mean cross-entropy of a target token in nats, without label smoothing."""
+    """Return the mean cross-entropy of a target token in nats, without label smoothing."""
     device = next(model.parameters()).device
     total, count = 0.0, 0
     for rows in plan_in_order(lengths_of(dev.encoded), batch_tokens=BATCH_TOKENS):
@@ -41,21 +41,21 @@ def dev_loss(model: Transformer, dev: DevSet) -> float:
 
 
 def dev_bleu(model: Transformer, dev: DevSet) -> float:
-    """Cased sacreBLEU of greedy search."""
+    """Return the cased sacreBLEU score of greedy search."""
     from sacrebleu.metrics.bleu import BLEU
 
-    bleu = BLEU(tokenize=dev.bleu_tokenizer, force=True)  # forced: no remark about full stops that stand alone
+    bleu = BLEU(tokenize=dev.bleu_tokenizer, force=True)  # force: no warning about tokenized text
     return float(bleu.corpus_score(translate(model, dev), [dev.references]).score)
 
 
 def translate(model: Transformer, dev: DevSet) -> list[str]:
-    """Greedy translations in the order of the dev set."""
+    """Translate the dev set with greedy search."""
     sources = [source for source, _ in dev.encoded]
-    longest = 2 * max(map(len, sources)) + 10  # an untrained model never ends by itself
-    options = _greedy_options(dev.tokens, min(longest, model.shape.max_positions))
+    max_tokens = 2 * max(map(len, sources)) + 10  # the output of an untrained model may not end
+    options = _greedy_options(dev.tokens, min(max_tokens, model.architecture.max_positions))
     engine = TorchEngine(transformer_graphs(model), pad=dev.tokens.pad)
-    found = decode(engine, sources, options, batch_tokens=BATCH_TOKENS)
-    return dev.tokenizer.decode([hypothesis.tokens for (hypothesis,) in found])
+    outputs = decode(engine, sources, options, batch_tokens=BATCH_TOKENS)
+    return dev.tokenizer.decode([hypothesis.tokens for (hypothesis,) in outputs])
 
 
 def _greedy_options(tokens: SpecialTokens, max_new_tokens: int) -> GenerationOptions:
@@ -68,7 +68,7 @@ def _greedy_options(tokens: SpecialTokens, max_new_tokens: int) -> GenerationOpt
 
 
 def summed_loss(model: Transformer, batch: Batch, *, pad: int, label_smoothing: float) -> torch.Tensor:
-    """Cross-entropy summed over the target tokens that are not padding."""
+    """Return the cross-entropy summed over the target tokens except padding."""
     logits = model(batch.source, batch.source_mask, batch.target_input)  # (B, T, V)
     return functional.cross_entropy(
         logits.flatten(0, 1).float(),

@@ -1,4 +1,4 @@
-"""Choose device and precision, finding out in a child process what the hardware really can."""
+"""Choose the device and precision of a training; bf16 is tested in a child process, as it can crash."""
 
 import subprocess
 import sys
@@ -25,16 +25,16 @@ def best(a, b):
     return min(times)
 print(best(x, w) / best(x.bfloat16(), w.bfloat16()))
 """
-WORTH_IT = 1.3  # times faster that bf16 must be on a CPU to be chosen
+MIN_BF16_SPEEDUP = 1.3  # speedup above which "auto" chooses bf16 on a CPU
 
 
-def resolve_hardware(settings: TrainingSettings, before: Mapping[str, Any]) -> TrainingSettings:
-    """Put a device and a precision in the place of "auto"; ``before`` has those of a run to be resumed.
+def resolve_hardware(settings: TrainingSettings, saved: Mapping[str, Any]) -> TrainingSettings:
+    """Replace "auto" by a device and a precision; a resumed run keeps its earlier choice in ``saved``.
 
-    A resumed run keeps what was once chosen, so that it ends with the same weights.
+    That way, it ends with the same weights.
     """
-    device = _device(_asked(settings.device, before.get("device", "auto")))
-    precision = _precision(_asked(settings.precision, before.get("precision", "auto")), device)
+    device = _device(_resolve_auto(settings.device, saved.get("device", "auto")))
+    precision = _precision(_resolve_auto(settings.precision, saved.get("precision", "auto")), device)
     return replace(settings, device=device, precision=precision)
 
 
@@ -49,25 +49,27 @@ def describe(settings: TrainingSettings) -> str:
     return f"training on the CPU in {settings.precision} with {threads} thread{'s' if threads > 1 else ''}"
 
 
-def _asked(now: str, before: str) -> str:
-    return before if now == "auto" else now
+def _resolve_auto(requested: str, saved: str) -> str:
+    return saved if requested == "auto" else requested
 
 
-def _device(asked: str) -> Device:
-    found = torch.cuda.is_available()
-    if asked == "cuda" and not found:
-        raise UsageError("training on CUDA was asked for, but this PyTorch finds no usable device; use --device cpu")
-    return "cuda" if found and asked != "cpu" else "cpu"
+def _device(requested: str) -> Device:
+    available = torch.cuda.is_available()
+    if requested == "cuda" and not available:
+        raise UsageError("--device cuda was requested, but PyTorch finds no usable device; use --device cpu")
+    return "cuda" if available and requested != "cpu" else "cpu"
 
 
-def _precision(asked: str, device: Device) -> Precision:
-    """bf16 where it was asked for and works, or where it works and pays."""
-    if asked == "fp32":
+def _precision(requested: str, device: Device) -> Precision:
+    """Return bf16 if it was requested and works, or if it is clearly faster."""
+    if requested == "fp32":
         return "fp32"
     speedup = _bf16_speedup_on_cuda() if device == "cuda" else bf16_speedup_on_cpu()
-    if asked == "bf16" and not speedup:
-        raise UsageError(f"training in bf16 was asked for, but this {device.upper()} cannot; use --precision fp32")
-    return "bf16" if asked == "bf16" or speedup > WORTH_IT else "fp32"
+    if requested == "bf16" and not speedup:
+        raise UsageError(
+            f"--precision bf16 was requested, but this {device.upper()} does not support it; use --precision fp32"
+        )
+    return "bf16" if requested == "bf16" or speedup > MIN_BF16_SPEEDUP else "fp32"
 
 
 def _bf16_speedup_on_cuda() -> float:
@@ -75,7 +77,7 @@ def _bf16_speedup_on_cuda() -> float:
 
 
 def bf16_speedup_on_cpu() -> float:
-    """How many times faster a bf16 product is than a float32 one; 0 where it kills the process."""
+    """Return how many times faster a bf16 product is than a float32 one; 0 if it crashes."""
     try:
         done = subprocess.run([sys.executable, "-c", PROBE], capture_output=True, text=True, timeout=60, check=False)
         return float(done.stdout) if done.returncode == 0 else 0.0

@@ -1,13 +1,4 @@
-"""Train a translation model, resumable after any interruption.
-
-The first files of a run.
-
-Who is told how the training goes.
-
-The batches of each update, epoch after epoch, from wherever a run is.
-
-One training run in memory: update, measure and save until it is over.
-"""
+"""Train a translation model; a run can be resumed after any interruption."""
 
 import time
 from collections.abc import Mapping
@@ -26,17 +17,17 @@ from seq2edge_export import checkpoint
 from seq2edge_export.checkpoint import CheckpointConfig
 from seq2edge_export.training import hardware
 from seq2edge_export.training.checkpointing import (
-    Progress,
+    TrainingProgress,
+    can_resume,
+    clean_up,
     config_to_resume,
-    has_begun,
-    keep_weights,
     load_average,
     read_state,
     restore,
+    save_recent_weights,
     save_state,
     saving,
     state_to_resume,
-    tidy,
 )
 from seq2edge_export.training.config import Job, TrainingSettings
 from seq2edge_export.training.data import Encoded, Pairs, encode_pairs, lengths_of, plan_epoch, read_pairs
@@ -45,28 +36,245 @@ from seq2edge_export.training.learner import Learner, learning_rate
 from seq2edge_export.training.report import Evaluation, best_of, draw_curves, since_best, write_card, write_table
 from seq2edge_export.training.tokenizer import TOKENS, load_tokenizer, train_tokenizer
 
+STORED_AS = {"fp32": torch.float32, "fp16": torch.float16}
 
-def start(job: Job, models: dict[str, bytes]) -> CheckpointConfig:
-    """Make the folder as it is before the first update; ``models`` are the vocabulary files.
 
-    The state is written last: a run that is killed in here leaves a folder that the next one may start again.
+class Observer(Protocol):
+    """Receives the progress of a training."""
+
+    def message(self, text: str) -> None: ...
+    def step(self, step: int, *, loss: float, tokens_per_second: float) -> None: ...
+    def evaluated(self, row: Evaluation, *, best: bool) -> None: ...
+
+
+@dataclass(frozen=True)
+class Data:
+    """The training and dev data of a run."""
+
+    train: list[Encoded]
+    dev: DevSet
+
+
+def train(job: Job, *, resume: bool, observer: Observer) -> Evaluation:
+    """Start or resume a training; return the best evaluation."""
+    with saving(job.output):
+        resumable = can_resume(job, resume=resume)
+    if resume and not resumable:
+        observer.message(f"{job.output} contains nothing to resume yet: starting from the beginning")
+    run = _resume_run(job, observer) if resumable else _start_run(job, observer)
+    clean_up(job, step=run.progress.step)
+    return run.run()
+
+
+def _start_run(job: Job, observer: Observer) -> "Run":
+    """Return a run before its first update; nothing is written if vocabulary or data are unusable."""
+    job = _resolve_hardware(job, {}, observer)
+    train_pairs, dev_pairs = _read(job, observer)
+    observer.message(f"training a vocabulary of {job.tokenizer.vocabulary:,} pieces")
+    models = train_tokenizer(train_pairs, job.tokenizer, seed=job.training.seed)
+    data = _encode(train_pairs, dev_pairs, load_tokenizer(models), TOKENS, job, observer)
+    config = create_run(job, models)
+    return Run(job, config, data, read_state(job.state), observer)
+
+
+def _resume_run(job: Job, observer: Observer) -> "Run":
+    """Return a run as it was when its state was last saved."""
+    state, config = state_to_resume(job), config_to_resume(job)
+    job = _resolve_hardware(job, state["settings"], observer)
+    train_pairs, dev_pairs = _read(job, observer)
+    names = config.source_tokenizer, config.target_tokenizer
+    tokenizer = Tokenizer.load(*(job.output / name for name in names), eos=config.tokens.eos)
+    data = _encode(train_pairs, dev_pairs, tokenizer, config.tokens, job, observer)
+    observer.message(f"resuming after {state['progress']['step']:,} updates")
+    run = Run(job, config, data, state, observer)
+    if state["settings"].get("store", "fp32") != job.training.store:
+        run.convert_checkpoint()
+    return run
+
+
+def _resolve_hardware(job: Job, saved: Mapping[str, Any], observer: Observer) -> Job:
+    settings = hardware.resolve_hardware(job.training, saved)
+    hardware.use_threads(settings.threads)
+    observer.message(hardware.describe(settings))
+    return replace(job, training=settings)
+
+
+def _read(job: Job, observer: Observer) -> tuple[Pairs, Pairs]:
+    train_pairs, dev_pairs = read_pairs(job.train), read_pairs(job.dev)
+    for pairs in (train_pairs, dev_pairs):
+        observer.message(pairs.report())
+    return train_pairs, dev_pairs
+
+
+def _encode(
+    train_pairs: Pairs, dev_pairs: Pairs, tokenizer: Tokenizer, tokens: SpecialTokens, job: Job, observer: Observer
+) -> Data:
+    max_tokens = job.model.max_positions
+    train_corpus = encode_pairs(train_pairs, tokenizer, max_tokens=max_tokens, report=observer.message)
+    dev_corpus = encode_pairs(dev_pairs, tokenizer, max_tokens=max_tokens, report=observer.message)
+    dev = DevSet(dev_corpus.encoded, dev_corpus.targets, tokenizer, tokens, job.training.bleu_tokenizer)
+    return Data(train_corpus.encoded, dev)
+
+
+class Run:
+    """A training run, continued from a saved state, which may be the one before the first update."""
+
+    def __init__(
+        self, job: Job, config: CheckpointConfig, data: Data, state: dict[str, Any], observer: Observer
+    ) -> None:
+        self.job, self.config, self.data, self.observer = job, config, data, observer
+        self.settings = job.training
+        self.dtype = STORED_AS[self.settings.store]
+        self.learner = Learner(config.architecture, self.settings, config.tokens)
+        self.progress = restore(state, self.learner.model, self.learner.optimizer)
+        self.epochs = Epochs(data.train, self.settings)
+
+    def convert_checkpoint(self) -> None:
+        """Rewrite the best weights after the setting ``store`` has changed."""
+        path = self.job.output / checkpoint.WEIGHTS
+        if path.exists():
+            checkpoint.load_weights(self.learner.averaged, path)
+            self._save_checkpoint()
+        self._save()
+
+    def run(self) -> Evaluation:
+        """Train until the maximum number of updates or the patience is reached; return the best evaluation."""
+        while not self._is_over():
+            self._update()
+            if self.progress.step % self.settings.evaluate_every == 0:
+                self._evaluate()
+            elif self.progress.step % self.settings.save_every == 0:
+                self._save()
+        if not self._is_evaluated():
+            self._evaluate()
+        self._write_card()
+        return best_of(self.progress.history)
+
+    def _is_over(self) -> bool:
+        """Return whether all updates are done, or BLEU has not improved for too long."""
+        out_of_patience = since_best(self.progress.history) >= self.settings.patience
+        return self.progress.step >= self.settings.max_steps or out_of_patience
+
+    def _is_evaluated(self) -> bool:
+        """Return whether the current weights were evaluated."""
+        history = self.progress.history
+        return bool(history) and history[-1].step == self.progress.step
+
+    def _update(self) -> None:
+        """Make one update and add its loss to the sum since the last evaluation."""
+        progress = self.progress
+        batches = self.epochs.advance(progress)
+        started = time.perf_counter()
+        try:
+            loss = self.learner.update(batches, step=progress.step)
+        except torch.OutOfMemoryError:
+            raise UsageError(
+                f"--batch-tokens {self.settings.batch_tokens} is too much for the memory of this device; "
+                "start again with fewer, and with --accumulate to compensate"
+            ) from None
+        seconds = time.perf_counter() - started
+        progress.seconds += seconds
+        progress.loss_sum += loss.total
+        progress.loss_tokens += loss.tokens
+        self.observer.step(progress.step, loss=loss.total / loss.tokens, tokens_per_second=loss.tokens / seconds)
+
+    def _evaluate(self) -> None:
+        """Evaluate the average of the last weights; the best average so far is the checkpoint."""
+        progress, averaged = self.progress, self.learner.averaged
+        with saving(self.job.output):
+            files = save_recent_weights(
+                self.job.work, self.learner.model, step=progress.step, limit=self.settings.average
+            )
+        load_average(files, averaged, dtype=self.dtype)
+        row = Evaluation(
+            step=progress.step,
+            epoch=self.epochs.done(progress),
+            seconds=progress.seconds,
+            learning_rate=learning_rate(progress.step, self.settings),
+            train_loss=progress.loss_sum / progress.loss_tokens,
+            dev_loss=dev_loss(averaged, self.data.dev),
+            dev_bleu=dev_bleu(averaged, self.data.dev),
+        )
+        progress.history.append(row)
+        progress.loss_sum, progress.loss_tokens = 0.0, 0
+        self._publish(best=best_of(progress.history) is row)
+
+    def _publish(self, *, best: bool) -> None:
+        """Write the results of an evaluation; the state is last, so that a killed run evaluates again."""
+        history = self.progress.history
+        if best:
+            self._save_checkpoint()
+            self._write_card()
+        with saving(self.job.output):
+            write_table(history, self.job.work / "log.csv")
+            draw_curves(history, self.job.work / "curves.png")
+        self._save()
+        self.observer.evaluated(history[-1], best=best)
+
+    def _save_checkpoint(self) -> None:
+        path, weights = self.job.output / checkpoint.WEIGHTS, checkpoint.weights_of(self.learner.averaged)
+        with saving(self.job.output):
+            checkpoint.save_weights(path, weights, dtype=self.dtype)
+
+    def _write_card(self) -> None:
+        best, pairs = best_of(self.progress.history), {"train": len(self.data.train), "dev": len(self.data.dev.encoded)}
+        with saving(self.job.output):
+            write_card(self.job, self.config, best, pairs=pairs)
+
+    def _save(self) -> None:
+        with saving(self.job.output):
+            save_state(self.job.state, self.progress, self.learner.model, self.learner.optimizer, self.job.settings)
+
+
+class Epochs:
+    """The batches of each update, planned one epoch at a time; they depend only on ``TrainingProgress``."""
+
+    def __init__(self, encoded: list[Encoded], settings: TrainingSettings) -> None:
+        self.encoded, self.settings = encoded, settings
+        self.lengths = lengths_of(encoded)
+        self.epoch, self.plan = 0, self._plan(0)
+
+    def advance(self, progress: TrainingProgress) -> list[list[Encoded]]:
+        """Advance by one update and return its batches; the last update of an epoch may have fewer."""
+        if progress.position >= len(self.plan):
+            progress.epoch, progress.position = progress.epoch + 1, 0
+        if progress.epoch != self.epoch:
+            self.epoch, self.plan = progress.epoch, self._plan(progress.epoch)
+        batches = self.plan[progress.position : progress.position + self.settings.accumulate]
+        progress.position += len(batches)
+        progress.step += 1
+        return [[self.encoded[row] for row in rows] for rows in batches]
+
+    def done(self, progress: TrainingProgress) -> float:
+        """Return how many epochs are done; each has the same number of batches."""
+        return progress.epoch + progress.position / len(self.plan)
+
+    def _plan(self, epoch: int) -> list[np.ndarray]:
+        settings = self.settings
+        return plan_epoch(self.lengths, batch_tokens=settings.batch_tokens, seed=settings.seed, epoch=epoch)
+
+
+def create_run(job: Job, models: dict[str, bytes]) -> CheckpointConfig:
+    """Create the folder of a run with the vocabulary files ``models``.
+
+    The state is written last: if the run is killed before, the next one can start again.
     """
     config = _config(job, list(models))
-    learner = Learner(job.shape, job.training, TOKENS)
+    learner = Learner(job.architecture, job.training, TOKENS)
     with saving(job.output):
         job.work.mkdir(parents=True, exist_ok=True)
         for name, content in models.items():
             with replaced_file(job.output / name) as new:
                 new.write_bytes(content)
         checkpoint.save_config(job.output, config, _generation(job))
-        save_state(job.state, Progress(), learner.model, learner.optimizer, job.settings)
+        save_state(job.state, TrainingProgress(), learner.model, learner.optimizer, job.settings)
     return config
 
 
 def _config(job: Job, tokenizers: list[str]) -> CheckpointConfig:
     return CheckpointConfig(
         format_version=checkpoint.FORMAT_VERSION,
-        architecture=job.shape,
+        architecture=job.architecture,
         tokens=TOKENS,
         source_tokenizer=tokenizers[0],
         target_tokenizer=tokenizers[-1],
@@ -85,217 +293,3 @@ def _generation(job: Job) -> GenerationOptions:
         num_beams=4,
         max_new_tokens=min(256, job.model.max_positions),
     )
-
-
-class Observer(Protocol):
-    def say(self, text: str) -> None: ...
-    def step(self, step: int, *, loss: float, tokens_per_second: float) -> None: ...
-    def measured(self, row: Evaluation, *, best: bool) -> None: ...
-
-
-class Epochs:
-    """Plans one epoch at a time; what comes next depends on nothing but the place in ``Progress``."""
-
-    def __init__(self, encoded: list[Encoded], settings: TrainingSettings) -> None:
-        self.encoded, self.settings = encoded, settings
-        self.lengths = lengths_of(encoded)
-        self.epoch, self.plan = 0, self._plan(0)
-
-    def advance(self, progress: Progress) -> list[list[Encoded]]:
-        """Move on by one update and give its batches; the last update of an epoch may have fewer."""
-        if progress.position >= len(self.plan):
-            progress.epoch, progress.position = progress.epoch + 1, 0
-        if progress.epoch != self.epoch:
-            self.epoch, self.plan = progress.epoch, self._plan(progress.epoch)
-        batches = self.plan[progress.position : progress.position + self.settings.accumulate]
-        progress.position += len(batches)
-        progress.step += 1
-        return [[self.encoded[row] for row in rows] for rows in batches]
-
-    def done(self, progress: Progress) -> float:
-        """How many epochs are behind; each has the same number of batches."""
-        return progress.epoch + progress.position / len(self.plan)
-
-    def _plan(self, epoch: int) -> list[np.ndarray]:
-        settings = self.settings
-        return plan_epoch(self.lengths, batch_tokens=settings.batch_tokens, seed=settings.seed, epoch=epoch)
-
-
-STORED_AS = {"fp32": torch.float32, "fp16": torch.float16}
-
-
-@dataclass(frozen=True)
-class Data:
-    """What a run learns from, and what it is measured on."""
-
-    train: list[Encoded]
-    dev: DevSet
-
-
-class Run:
-    """Goes on from a saved state, which may be the one before the first update."""
-
-    def __init__(
-        self, job: Job, config: CheckpointConfig, data: Data, state: dict[str, Any], observer: Observer
-    ) -> None:
-        self.job, self.config, self.data, self.observer = job, config, data, observer
-        self.settings = job.training
-        self.dtype = STORED_AS[self.settings.store]
-        self.learner = Learner(config.architecture, self.settings, config.tokens)
-        self.progress = restore(state, self.learner.model, self.learner.optimizer)
-        self.epochs = Epochs(data.train, self.settings)
-
-    def store_again(self) -> None:
-        """Store the best weights as this job wants it, where the one before stored them otherwise."""
-        path = self.job.output / checkpoint.WEIGHTS
-        if path.exists():
-            checkpoint.load_weights(self.learner.averaged, path)
-            self._save_checkpoint()
-        self._save()
-
-    def to_the_end(self) -> Evaluation:
-        """Update, measure and save until the steps, or the patience, are used up; give the best measurement."""
-        while not self._is_over():
-            self._update()
-            if self.progress.step % self.settings.evaluate_every == 0:
-                self._measure()
-            elif self.progress.step % self.settings.save_every == 0:
-                self._save()
-        if not self._is_measured():
-            self._measure()
-        self._write_card()
-        return best_of(self.progress.history)
-
-    def _is_over(self) -> bool:
-        """Whether all updates are made, or BLEU has not grown for too long."""
-        out_of_patience = since_best(self.progress.history) >= self.settings.patience
-        return self.progress.step >= self.settings.max_steps or out_of_patience
-
-    def _is_measured(self) -> bool:
-        """Whether the weights that there are now were measured."""
-        history = self.progress.history
-        return bool(history) and history[-1].step == self.progress.step
-
-    def _update(self) -> None:
-        """One update, added to what has been since the last measurement."""
-        progress = self.progress
-        batches = self.epochs.advance(progress)
-        started = time.perf_counter()
-        try:
-            loss = self.learner.update(batches, step=progress.step)
-        except torch.OutOfMemoryError:
-            raise UsageError(
-                f"--batch-tokens {self.settings.batch_tokens} is too much for the memory of this device; "
-                "start again with fewer, and with --accumulate to make up for it"
-            ) from None
-        seconds = time.perf_counter() - started
-        progress.seconds += seconds
-        progress.loss_sum += loss.total
-        progress.loss_tokens += loss.tokens
-        self.observer.step(progress.step, loss=loss.total / loss.tokens, tokens_per_second=loss.tokens / seconds)
-
-    def _measure(self) -> None:
-        """Measure the average of the last weights; the best average so far is the checkpoint."""
-        progress, averaged = self.progress, self.learner.averaged
-        with saving(self.job.output):
-            files = keep_weights(self.job.work, self.learner.model, step=progress.step, most=self.settings.average)
-        load_average(files, averaged, dtype=self.dtype)
-        row = Evaluation(
-            step=progress.step,
-            epoch=self.epochs.done(progress),
-            seconds=progress.seconds,
-            learning_rate=learning_rate(progress.step, self.settings),
-            train_loss=progress.loss_sum / progress.loss_tokens,
-            dev_loss=dev_loss(averaged, self.data.dev),
-            dev_bleu=dev_bleu(averaged, self.data.dev),
-        )
-        progress.history.append(row)
-        progress.loss_sum, progress.loss_tokens = 0.0, 0
-        self._publish(best=best_of(progress.history) is row)
-
-    def _publish(self, *, best: bool) -> None:
-        """Write what a measurement is for; the state comes last, so that a killed run measures again."""
-        history = self.progress.history
-        if best:
-            self._save_checkpoint()
-            self._write_card()
-        with saving(self.job.output):
-            write_table(history, self.job.work / "log.csv")
-            draw_curves(history, self.job.work / "curves.png")
-        self._save()
-        self.observer.measured(history[-1], best=best)
-
-    def _save_checkpoint(self) -> None:
-        path, weights = self.job.output / checkpoint.WEIGHTS, checkpoint.weights_of(self.learner.averaged)
-        with saving(self.job.output):
-            checkpoint.save_weights(path, weights, dtype=self.dtype)
-
-    def _write_card(self) -> None:
-        best, pairs = best_of(self.progress.history), {"train": len(self.data.train), "dev": len(self.data.dev.encoded)}
-        with saving(self.job.output):
-            write_card(self.job, self.config, best, pairs=pairs)
-
-    def _save(self) -> None:
-        with saving(self.job.output):
-            save_state(self.job.state, self.progress, self.learner.model, self.learner.optimizer, self.job.settings)
-
-
-def train(job: Job, *, resume: bool, observer: Observer) -> Evaluation:
-    """Train from the beginning or from where a run was interrupted; give the best measurement."""
-    with saving(job.output):
-        begun = has_begun(job, resume=resume)
-    if resume and not begun:
-        observer.say(f"{job.output} holds nothing to resume yet: starting from the beginning")
-    run = _resumed(job, observer) if begun else _started(job, observer)
-    tidy(job, step=run.progress.step)
-    return run.to_the_end()
-
-
-def _started(job: Job, observer: Observer) -> Run:
-    """A run before its first update; nothing is written unless vocabulary and data are good."""
-    job = _on_this_hardware(job, {}, observer)
-    train_pairs, dev_pairs = _read(job, observer)
-    observer.say(f"training a vocabulary of {job.tokenizer.vocabulary:,} pieces")
-    models = train_tokenizer(train_pairs, job.tokenizer, seed=job.training.seed)
-    data = _encode(train_pairs, dev_pairs, load_tokenizer(models), TOKENS, job, observer)
-    config = start(job, models)
-    return Run(job, config, data, read_state(job.state), observer)
-
-
-def _resumed(job: Job, observer: Observer) -> Run:
-    """A run as it was when its state was last saved."""
-    state, config = state_to_resume(job), config_to_resume(job)
-    job = _on_this_hardware(job, state["settings"], observer)
-    train_pairs, dev_pairs = _read(job, observer)
-    names = config.source_tokenizer, config.target_tokenizer
-    tokenizer = Tokenizer.load(*(job.output / name for name in names), eos=config.tokens.eos)
-    data = _encode(train_pairs, dev_pairs, tokenizer, config.tokens, job, observer)
-    observer.say(f"resuming after {state['progress']['step']:,} updates")
-    run = Run(job, config, data, state, observer)
-    if state["settings"].get("store", "fp32") != job.training.store:
-        run.store_again()
-    return run
-
-
-def _on_this_hardware(job: Job, before: Mapping[str, Any], observer: Observer) -> Job:
-    settled = hardware.resolve_hardware(job.training, before)
-    hardware.use_threads(settled.threads)
-    observer.say(hardware.describe(settled))
-    return replace(job, training=settled)
-
-
-def _read(job: Job, observer: Observer) -> tuple[Pairs, Pairs]:
-    train_pairs, dev_pairs = read_pairs(job.train), read_pairs(job.dev)
-    for pairs in (train_pairs, dev_pairs):
-        observer.say(pairs.report())
-    return train_pairs, dev_pairs
-
-
-def _encode(
-    train_pairs: Pairs, dev_pairs: Pairs, tokenizer: Tokenizer, tokens: SpecialTokens, job: Job, observer: Observer
-) -> Data:
-    longest = job.model.max_positions
-    learned = encode_pairs(train_pairs, tokenizer, longest=longest, say=observer.say)
-    measured = encode_pairs(dev_pairs, tokenizer, longest=longest, say=observer.say)
-    dev = DevSet(measured.encoded, measured.targets, tokenizer, tokens, job.training.bleu_tokenizer)
-    return Data(learned.encoded, dev)

@@ -1,9 +1,4 @@
-"""What the command line shows of a training: lines, and on a terminal a bar below them.
-
-The learning curves as a table and a picture.
-
-The model card of a trained checkpoint: licence, attribution, quality and recipe.
-"""
+"""Report a training: progress on the terminal, learning curves and the model card."""
 
 import csv
 from dataclasses import asdict, dataclass, fields
@@ -21,107 +16,7 @@ from seq2edge_export import checkpoint
 from seq2edge_export.checkpoint import CheckpointConfig
 from seq2edge_export.training.config import Job
 
-
-@dataclass(frozen=True)
-class Evaluation:
-    """One row of ``log.csv``."""
-
-    step: int
-    epoch: float
-    seconds: float
-    learning_rate: float
-    train_loss: float
-    dev_loss: float
-    dev_bleu: float
-
-
-def best_of(history: list[Evaluation]) -> Evaluation:
-    """The highest BLEU; the lower loss among equals, as when a tiny model has no BLEU yet."""
-    return max(history, key=lambda row: (row.dev_bleu, -row.dev_loss))
-
-
-def since_best(history: list[Evaluation]) -> int:
-    """How many measurements came after the best one."""
-    return len(history) - 1 - history.index(best_of(history)) if history else 0
-
-
-def write_table(history: list[Evaluation], path: Path) -> None:
-    with replaced_file(path) as new, new.open("w", newline="", encoding="utf-8") as file:
-        table = csv.DictWriter(file, [field.name for field in fields(Evaluation)], lineterminator="\n")
-        table.writeheader()
-        for row in history:
-            table.writerow({key: round(value, 6) for key, value in asdict(row).items()})
-
-
-def draw_curves(history: list[Evaluation], path: Path) -> None:
-    """Losses on the left axis, BLEU on the right one."""
-    from matplotlib.figure import Figure
-
-    steps = [row.step for row in history]
-    figure = Figure(figsize=(8, 4.5), layout="constrained")
-    losses = figure.subplots()
-    losses.plot(
-        steps, [row.train_loss for row in history], marker=".", color="tab:blue", alpha=0.5, label="training loss"
-    )
-    losses.plot(steps, [row.dev_loss for row in history], marker=".", color="tab:blue", label="dev loss")
-    losses.set_xlabel("updates")
-    losses.set_ylabel("nats per token")
-    bleu = losses.twinx()
-    bleu.plot(steps, [row.dev_bleu for row in history], marker=".", color="tab:orange", label="dev BLEU (greedy)")
-    bleu.set_ylabel("BLEU")
-    figure.legend(loc="outside upper center", ncols=3, frameon=False)
-    with replaced_file(path) as new:
-        figure.savefig(new, format="png", dpi=120, metadata={"Software": None})
-
-
-SMOOTHING = 0.95  # weight of what the bar showed before, so that its numbers can be read
-
-
-class Display:
-    """An observer for people; in a pipe the lines alone appear."""
-
-    def __init__(self, *, steps: int, console: Console | None = None) -> None:
-        self.console = console or Console(stderr=True)
-        self.steps = steps
-        self.task: TaskID | None = None
-        self.loss, self.speed = 0.0, 0.0
-        self.bar = Progress(
-            MofNCompleteColumn(),
-            TextColumn("updates"),
-            BarColumn(),
-            TextColumn("loss {task.fields[loss]:.3f}"),
-            TextColumn("{task.fields[speed]:,.0f} tokens/s"),
-            TimeRemainingColumn(),
-            TextColumn("left"),
-            console=self.console,
-            disable=not self.console.is_terminal,
-        )
-
-    def __enter__(self) -> "Display":
-        self.bar.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.bar.stop()
-
-    def say(self, text: str) -> None:
-        self.console.print(text, markup=False, highlight=False, soft_wrap=True)
-
-    def step(self, step: int, *, loss: float, tokens_per_second: float) -> None:
-        if self.task is None:  # a resumed run begins where it was, so that the time left is that of the rest
-            self.loss, self.speed = loss, tokens_per_second
-            self.task = self.bar.add_task("", total=self.steps, completed=step, loss=loss, speed=tokens_per_second)
-        self.loss += (1 - SMOOTHING) * (loss - self.loss)
-        self.speed += (1 - SMOOTHING) * (tokens_per_second - self.speed)
-        self.bar.update(self.task, completed=step, loss=self.loss, speed=self.speed)
-
-    def measured(self, row: Evaluation, *, best: bool) -> None:
-        text = f"update {row.step:,} (epoch {row.epoch:.1f}): loss {row.train_loss:.3f}, dev loss {row.dev_loss:.3f}"
-        self.say(f"{text}, BLEU {row.dev_bleu:.2f}{', the best so far' if best else ''}")
-
-
+SMOOTHING = 0.95  # of the moving averages that the progress bar shows
 CARD = """\
 # {title}
 
@@ -147,8 +42,60 @@ measured, or of all if there were fewer. `training/log.csv` and `training/curves
 """
 
 
+@dataclass(frozen=True)
+class Evaluation:
+    """One row of ``log.csv``."""
+
+    step: int
+    epoch: float
+    seconds: float
+    learning_rate: float
+    train_loss: float
+    dev_loss: float
+    dev_bleu: float
+
+
+def best_of(history: list[Evaluation]) -> Evaluation:
+    """Return the evaluation with the highest BLEU, or the lowest loss if BLEU is equal (as at the beginning)."""
+    return max(history, key=lambda row: (row.dev_bleu, -row.dev_loss))
+
+
+def since_best(history: list[Evaluation]) -> int:
+    """Return the number of evaluations after the best one."""
+    return len(history) - 1 - history.index(best_of(history)) if history else 0
+
+
+def write_table(history: list[Evaluation], path: Path) -> None:
+    with replaced_file(path) as new, new.open("w", newline="", encoding="utf-8") as file:
+        table = csv.DictWriter(file, [field.name for field in fields(Evaluation)], lineterminator="\n")
+        table.writeheader()
+        for row in history:
+            table.writerow({key: round(value, 6) for key, value in asdict(row).items()})
+
+
+def draw_curves(history: list[Evaluation], path: Path) -> None:
+    """Plot losses on the left axis and BLEU on the right axis."""
+    from matplotlib.figure import Figure
+
+    steps = [row.step for row in history]
+    figure = Figure(figsize=(8, 4.5), layout="constrained")
+    losses = figure.subplots()
+    losses.plot(
+        steps, [row.train_loss for row in history], marker=".", color="tab:blue", alpha=0.5, label="training loss"
+    )
+    losses.plot(steps, [row.dev_loss for row in history], marker=".", color="tab:blue", label="dev loss")
+    losses.set_xlabel("updates")
+    losses.set_ylabel("nats per token")
+    bleu = losses.twinx()
+    bleu.plot(steps, [row.dev_bleu for row in history], marker=".", color="tab:orange", label="dev BLEU (greedy)")
+    bleu.set_ylabel("BLEU")
+    figure.legend(loc="outside upper center", ncols=3, frameon=False)
+    with replaced_file(path) as new:
+        figure.savefig(new, format="png", dpi=120, metadata={"Software": None})
+
+
 def write_card(job: Job, config: CheckpointConfig, best: Evaluation, *, pairs: dict[str, int]) -> None:
-    """Write the card of the checkpoint whose weights were measured as ``best``."""
+    """Write the model card of the checkpoint with the evaluation ``best``."""
     card = CARD.format(
         title=_title(config),
         parameters=count_parameters(config.architecture),
@@ -176,3 +123,48 @@ def _row(name: str, value: Any) -> str:
     if isinstance(value, bool):
         return f"| `--{'' if value else 'no-'}{name.replace('_', '-')}` | |"
     return f"| `--{name.replace('_', '-')}` | {value} |"
+
+
+class Display:
+    """Show messages, and on a terminal also a progress bar."""
+
+    def __init__(self, *, steps: int, console: Console | None = None) -> None:
+        self.console = console or Console(stderr=True)
+        self.steps = steps
+        self.task: TaskID | None = None
+        self.loss, self.speed = 0.0, 0.0
+        self.bar = Progress(
+            MofNCompleteColumn(),
+            TextColumn("updates"),
+            BarColumn(),
+            TextColumn("loss {task.fields[loss]:.3f}"),
+            TextColumn("{task.fields[speed]:,.0f} tokens/s"),
+            TimeRemainingColumn(),
+            TextColumn("left"),
+            console=self.console,
+            disable=not self.console.is_terminal,
+        )
+
+    def __enter__(self) -> "Display":
+        self.bar.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.bar.stop()
+
+    def message(self, text: str) -> None:
+        self.console.print(text, markup=False, highlight=False, soft_wrap=True)
+
+    def step(self, step: int, *, loss: float, tokens_per_second: float) -> None:
+        if self.task is None:  # for a resumed run the remaining time counts from here
+            self.loss, self.speed = loss, tokens_per_second
+            self.task = self.bar.add_task("", total=self.steps, completed=step, loss=loss, speed=tokens_per_second)
+        self.loss += (1 - SMOOTHING) * (loss - self.loss)
+        self.speed += (1 - SMOOTHING) * (tokens_per_second - self.speed)
+        self.bar.update(self.task, completed=step, loss=self.loss, speed=self.speed)
+
+    def evaluated(self, row: Evaluation, *, best: bool) -> None:
+        text = f"update {row.step:,} (epoch {row.epoch:.1f}): loss {row.train_loss:.3f}, dev loss {row.dev_loss:.3f}"
+        self.message(f"{text}, BLEU {row.dev_bleu:.2f}{', the best so far' if best else ''}")

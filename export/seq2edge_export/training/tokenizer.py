@@ -1,14 +1,14 @@
-"""Train the SentencePiece vocabulary.
+"""Train SentencePiece vocabularies.
 
-Text is normalised by SentencePiece's ``nmt_nfkc`` rule:
+Text is normalized by SentencePiece's ``nmt_nfkc`` rule:
 
 1. U+0001 to U+0008, U+000B, U+000E to U+001F, U+007F, U+008F and U+009F are removed.
 2. Tab, line ends, U+1680, U+200B, U+200C, U+200E, U+200F, U+2028, U+2029, U+FEFF, U+FFFD and U+2581, with which
-   SentencePiece marks a space, are read as a space.
-3. The rest becomes NFKC, but the full-width tilde U+FF5E stays.
-4. Runs of spaces become one space, and those at the ends go.
+   SentencePiece marks a space, become a space.
+3. The rest is normalized to NFKC, except for the full-width tilde U+FF5E.
+4. Runs of spaces become one space, and leading and trailing spaces are removed.
 
-Whatever has no piece of its own becomes bytes, so that no other character is ever lost.
+Characters without a piece are encoded as bytes, so that no other character is lost.
 """
 
 import io
@@ -30,16 +30,17 @@ JOINT, SOURCE, TARGET = MODEL_NAMES = ("tokenizer.model", "source.model", "targe
 
 
 def train_tokenizer(pairs: Pairs, settings: TokenizerSettings, *, seed: int) -> dict[str, bytes]:
-    """The content of the vocabulary files by name, that of the source first and that of the target last."""
+    """Return the content of the vocabulary files by name, the source first and the target last."""
     if settings.joint_vocabulary:
         return {JOINT: _train(chain(pairs.sources, pairs.targets), settings, seed)}
     return {SOURCE: _train(pairs.sources, settings, seed), TARGET: _train(pairs.targets, settings, seed)}
 
 
 def load_tokenizer(models: dict[str, bytes]) -> Tokenizer:
-    """Use freshly trained vocabularies before they are files."""
-    loaded = [SentencePieceVocabulary(sentencepiece.SentencePieceProcessor(model_proto=one)) for one in models.values()]
-    return Tokenizer(loaded[0], loaded[-1], eos=TOKENS.eos)
+    """Load trained vocabularies that are not files yet."""
+    processors = [sentencepiece.SentencePieceProcessor(model_proto=model) for model in models.values()]
+    vocabularies = [SentencePieceVocabulary(processor) for processor in processors]
+    return Tokenizer(vocabularies[0], vocabularies[-1], eos=TOKENS.eos)
 
 
 def _train(texts: Iterable[str], settings: TokenizerSettings, seed: int) -> bytes:
@@ -62,23 +63,23 @@ def _train(texts: Iterable[str], settings: TokenizerSettings, seed: int) -> byte
             eos_id=TOKENS.eos,
         )
     except RuntimeError as error:
-        raise _refusal(str(error), settings) from None
+        raise _training_error(str(error), settings) from None
     return model.getvalue()
 
 
-def _refusal(reason: str, settings: TokenizerSettings) -> DataError | UsageError:
-    """What to do about SentencePiece's complaint."""
-    most = re.search(r"too high.*<= (\d+)", reason)
-    if most:
+def _training_error(reason: str, settings: TokenizerSettings) -> DataError | UsageError:
+    """Translate an error message of SentencePiece."""
+    maximum = re.search(r"too high.*<= (\d+)", reason)
+    if maximum:
         return UsageError(
-            f"--vocabulary {settings.vocabulary} is too large: this text has at most {most[1]} pieces; "
-            f"use --vocabulary {most[1]} or less, or more text"
+            f"--vocabulary {settings.vocabulary} is too large: this text has at most {maximum[1]} pieces; "
+            f"use --vocabulary {maximum[1]} or less, or more text"
         )
-    least = re.search(r"smaller than required_chars.* vs (\d+)", reason)
-    if least:
+    minimum = re.search(r"smaller than required_chars.* vs (\d+)", reason)
+    if minimum:
         return UsageError(
-            f"--vocabulary {settings.vocabulary} is too small: bytes, special ids and the characters of this text are "
-            f"{least[1]} pieces; use --vocabulary {least[1]} or more, or a lower --character-coverage"
+            f"--vocabulary {settings.vocabulary} is too small: bytes, special tokens and characters of this text are "
+            f"{minimum[1]} pieces; use --vocabulary {minimum[1]} or more, or a lower --character-coverage"
         )
     last = reason.strip().splitlines()[-1]
-    return DataError(f"SentencePiece cannot make {settings.vocabulary} pieces of this text ({last})")
+    return DataError(f"SentencePiece cannot train {settings.vocabulary} pieces on this text ({last})")

@@ -1,4 +1,4 @@
-"""A toy language, a tiny model and an observer that remembers."""
+"""A toy language, a tiny model and an observer that records."""
 
 import random
 from collections.abc import Callable
@@ -40,7 +40,7 @@ TINY: dict[str, Any] = {
 
 
 def sentence_pair(choose: random.Random) -> str:
-    """English of seven words; in the toy language words are spelt backwards, and the verb comes last."""
+    """Return an English sentence of seven words and its translation: words spelled backwards, the verb last."""
     adjectives, nouns, verb = choose.sample(ADJECTIVES, 2), choose.sample(NOUNS, 2), choose.choice(VERBS)
     source = ["the", adjectives[0], nouns[0], verb, "the", adjectives[1], nouns[1]]
     target = ["the", nouns[0], adjectives[0], "the", nouns[1], adjectives[1], verb]
@@ -53,32 +53,32 @@ def settings_from(values: dict[str, Any], cls: Any) -> Any:
 
 class Recorder:
     def __init__(self) -> None:
-        self.said: list[str] = []
+        self.messages: list[str] = []
         self.losses: list[float] = []
         self.rows: list[Evaluation] = []
         self.best: list[bool] = []
 
-    def say(self, text: str) -> None:
-        self.said.append(text)
+    def message(self, text: str) -> None:
+        self.messages.append(text)
 
     def step(self, step: int, *, loss: float, tokens_per_second: float) -> None:
         assert tokens_per_second > 0
         self.losses.append(loss)
 
-    def measured(self, row: Evaluation, *, best: bool) -> None:
+    def evaluated(self, row: Evaluation, *, best: bool) -> None:
         self.rows.append(row)
         self.best.append(best)
 
 
 @pytest.fixture(scope="session", autouse=True)
 def one_thread() -> None:
-    """The same thread count everywhere gives the same numbers, and the models are too small for two."""
+    """Use one thread, so that results are the same everywhere; the models are too small for two."""
     torch.set_num_threads(1)
 
 
 @pytest.fixture
 def quick_curves(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Spare the picture, which takes longer to draw than these models to train."""
+    """Skip drawing the curves, which takes longer than training these models."""
 
     def draw(history: list[Evaluation], path: Path) -> None:
         with replaced_file(path) as new:
@@ -94,13 +94,13 @@ def observer() -> Recorder:
 
 @pytest.fixture(scope="session")
 def nobody() -> Recorder:
-    """An observer that no test asks."""
+    """An observer whose records are not used."""
     return Recorder()
 
 
 @pytest.fixture(scope="session")
 def toy(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with train.tsv and dev.tsv."""
+    """Return a folder with train.tsv and dev.tsv."""
     folder, choose = tmp_path_factory.mktemp("toy"), random.Random(1)
     for name, count in (("train.tsv", 100), ("dev.tsv", 8)):
         (folder / name).write_text("".join(sentence_pair(choose) + "\n" for _ in range(count)), encoding="utf-8")
@@ -109,7 +109,7 @@ def toy(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def make_job(toy: Path) -> Callable[..., Job]:
-    """A tiny job; every setting may be changed by its name."""
+    """Return a function that makes a tiny job; every setting may be changed by its name."""
 
     def make(output: Path, *, train: Path = toy / "train.tsv", dev: Path = toy / "dev.tsv", **changes: Any) -> Job:
         values = {**TINY, **changes}
@@ -129,7 +129,7 @@ def make_job(toy: Path) -> Callable[..., Job]:
 
 @pytest.fixture(scope="session")
 def arguments(toy: Path) -> Callable[..., list[str]]:
-    """The same tiny job as a command line."""
+    """Return a function that makes the command line of the same job."""
 
     def make(output: Path, **changes: Any) -> list[str]:
         files = {"train": toy / "train.tsv", "dev": toy / "dev.tsv", "output": output}

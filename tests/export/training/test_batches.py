@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from seq2edge_export.training.checkpointing import Progress
+from seq2edge_export.training.checkpointing import TrainingProgress
 from seq2edge_export.training.config import TrainingSettings
 from seq2edge_export.training.data import make_batch, plan_epoch
 from seq2edge_export.training.loop import Epochs
@@ -33,16 +33,14 @@ def test_a_padded_batch_stays_within_its_tokens_unless_it_is_one_sentence(
 
 @settings(deadline=None)
 @given(LENGTHS, st.integers(1, 400), SEEDS, st.integers(0, 50))
-def test_a_plan_depends_on_nothing_but_seed_and_epoch(
-    lengths: np.ndarray, batch_tokens: int, seed: int, epoch: int
-) -> None:
+def test_a_plan_depends_only_on_seed_and_epoch(lengths: np.ndarray, batch_tokens: int, seed: int, epoch: int) -> None:
     first, second = (plan_epoch(lengths, batch_tokens=batch_tokens, seed=seed, epoch=epoch) for _ in range(2))
     assert [rows.tolist() for rows in first] == [rows.tolist() for rows in second]
 
 
 @settings(deadline=None)
 @given(LENGTHS, st.integers(1, 400), SEEDS)
-def test_every_epoch_has_as_many_batches(lengths: np.ndarray, batch_tokens: int, seed: int) -> None:
+def test_every_epoch_has_the_same_number_of_batches(lengths: np.ndarray, batch_tokens: int, seed: int) -> None:
     counts = {len(plan_epoch(lengths, batch_tokens=batch_tokens, seed=seed, epoch=epoch)) for epoch in range(4)}
     assert len(counts) == 1
 
@@ -60,14 +58,15 @@ def test_epochs_differ() -> None:
     assert [rows.tolist() for rows in plans[0]] != [rows.tolist() for rows in plans[1]]
 
 
+@settings(deadline=None)
 @given(st.integers(1, 7), st.integers(0, 40))
-def test_an_interrupted_order_of_batches_goes_on_as_if_it_had_not_been(accumulate: int, done: int) -> None:
+def test_an_interrupted_sequence_of_batches_continues_unchanged(accumulate: int, done: int) -> None:
     encoded = [([number] * (number % 5 + 1), [number, 3]) for number in range(4, 40)]
     options = TrainingSettings(batch_tokens=20, accumulate=accumulate)
-    whole, progress = Epochs(encoded, options), Progress()
+    whole, progress = Epochs(encoded, options), TrainingProgress()
     expected = [whole.advance(progress) for _ in range(done + 20)]
 
-    before, at = Epochs(encoded, options), Progress()
+    before, at = Epochs(encoded, options), TrainingProgress()
     for _ in range(done):
         before.advance(at)
     after = Epochs(encoded, options)

@@ -16,29 +16,29 @@ def tokenizer() -> Tokenizer:
     return load_tokenizer(train_tokenizer(pairs, TokenizerSettings(vocabulary=275), seed=1))
 
 
-def test_pairs_that_are_too_long_are_left_out_and_counted(tokenizer: Tokenizer) -> None:
-    said: list[str] = []
+def test_pairs_that_are_too_long_are_omitted_and_counted(tokenizer: Tokenizer) -> None:
+    messages: list[str] = []
     pairs = Pairs(Path("p.tsv"), ["one", "two " * 30, "two", "three"], ["eno", "owt", "owt " * 30, "eerht"])
-    corpus = encode_pairs(pairs, tokenizer, longest=20, say=said.append)
+    corpus = encode_pairs(pairs, tokenizer, max_tokens=20, report=messages.append)
     assert corpus.targets == ["eno", "eerht"]
     assert tokenizer.decode([target for _, target in corpus.encoded]) == ["eno", "eerht"]
-    assert said == ["p.tsv: 2 pairs left out (2 longer than 20 tokens)"]
+    assert messages == ["p.tsv: 2 pairs omitted (2 longer than 20 tokens)"]
 
 
-def test_a_sentence_of_exactly_the_most_tokens_stays(tokenizer: Tokenizer) -> None:
-    pairs, said = Pairs(Path("p.tsv"), ["one two"], ["eno owt"]), list[str]()
+def test_a_sentence_of_the_maximum_length_is_kept(tokenizer: Tokenizer) -> None:
+    pairs, messages = Pairs(Path("p.tsv"), ["one two"], ["eno owt"]), list[str]()
     longest = max(len(ids) for ids in (*tokenizer.encode(pairs.sources), *tokenizer.encode_target(pairs.targets)))
-    assert len(encode_pairs(pairs, tokenizer, longest=longest, say=said.append)) == 1
-    assert not said
-    with pytest.raises(DataError, match=f"1 longer than {longest - 1} tokens.*raise --max-positions"):
-        encode_pairs(pairs, tokenizer, longest=longest - 1, say=said.append)
+    assert len(encode_pairs(pairs, tokenizer, max_tokens=longest, report=messages.append)) == 1
+    assert not messages
+    with pytest.raises(DataError, match=f"1 longer than {longest - 1} tokens.*increase --max-positions"):
+        encode_pairs(pairs, tokenizer, max_tokens=longest - 1, report=messages.append)
 
 
-def test_a_side_of_nothing_but_control_characters_is_left_out(tokenizer: Tokenizer) -> None:
-    said: list[str] = []
+def test_a_pair_with_only_control_characters_is_omitted(tokenizer: Tokenizer) -> None:
+    messages: list[str] = []
     pairs = Pairs(Path("p.tsv"), ["one", "\x01\x02"], ["eno", "owt"])
-    assert len(encode_pairs(pairs, tokenizer, longest=20, say=said.append)) == 1
-    assert said == ["p.tsv: 1 pairs left out (1 with a side that holds no visible character)"]
+    assert len(encode_pairs(pairs, tokenizer, max_tokens=20, report=messages.append)) == 1
+    assert messages == ["p.tsv: 1 pairs omitted (1 with a side without visible characters)"]
 
 
 def test_vocabularies_can_be_used_before_they_are_files(tokenizer: Tokenizer) -> None:

@@ -13,10 +13,10 @@ LINE = "update 1,500 (epoch 2.5): loss 3.250, dev loss 3.125, BLEU 17.50, the be
 def shown(*, terminal: bool) -> str:
     console = Console(file=io.StringIO(), force_terminal=terminal, width=120)
     with Display(steps=2000, console=console) as display:
-        display.say("a line [with] brackets, which is " + "long " * 40)
+        display.message("a line [with] brackets, which is " + "long " * 40)
         display.step(1499, loss=3.0, tokens_per_second=12_345.0)
         display.step(1500, loss=3.0, tokens_per_second=12_345.0)
-        display.measured(ROW, best=True)
+        display.evaluated(ROW, best=True)
     return str(console.file.getvalue())
 
 
@@ -27,6 +27,6 @@ def test_a_terminal_shows_a_bar_with_loss_speed_and_time_left_below_the_lines() 
         assert part in text
 
 
-def test_a_pipe_gets_the_lines_alone_and_unbroken() -> None:
+def test_a_pipe_gets_only_the_lines_unwrapped() -> None:
     lines = shown(terminal=False).splitlines()
     assert lines == ["a line [with] brackets, which is " + "long " * 40, LINE]

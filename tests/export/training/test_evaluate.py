@@ -23,7 +23,7 @@ def dev_set(references: list[str], **options: Any) -> DevSet:
 def test_the_dev_loss_is_the_mean_over_tokens_however_they_are_batched(
     make_job: Callable[..., Job], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    model = Transformer(make_job(Path("unused")).shape, seed=1).eval()
+    model = Transformer(make_job(Path("unused")).architecture, seed=1).eval()
     total = 0.0
     for source, target in ROWS:
         ids, shifted = torch.tensor([source]), torch.tensor([[TOKENS.bos, *target[:-1]]])
@@ -35,14 +35,14 @@ def test_the_dev_loss_is_the_mean_over_tokens_however_they_are_batched(
 
 
 def test_bleu_compares_translations_with_the_references(monkeypatch: pytest.MonkeyPatch) -> None:
-    references = ["the cat sees the old dog .", "a bird hears nothing at all ."]  # set apart on purpose: no warning
+    references = ["the cat sees the old dog .", "a bird hears nothing at all ."]  # tokenized, but there is no warning
     monkeypatch.setattr(evaluate, "translate", lambda *_: references)
     assert dev_bleu(None, dev_set(references)) == pytest.approx(100)  # type: ignore[arg-type]
     monkeypatch.setattr(evaluate, "translate", lambda *_: ["something else", ""])
     assert dev_bleu(None, dev_set(references)) < 5  # type: ignore[arg-type]
 
 
-def test_chinese_is_measured_by_the_character_if_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_bleu_tokenizer_for_chinese_compares_characters(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(evaluate, "translate", lambda *_: ["猫看见一只老狗在树下"])
     references = ["猫看见一只老狗在屋里"]
     assert dev_bleu(None, dev_set(references, bleu_tokenizer="zh")) > 50  # type: ignore[arg-type]

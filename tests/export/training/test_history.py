@@ -10,19 +10,19 @@ def row(step: int, *, bleu: float, loss: float) -> Evaluation:
     )
 
 
-def test_the_best_has_the_highest_bleu_and_among_equals_the_lowest_loss() -> None:
+def test_the_best_evaluation_has_the_highest_bleu_then_the_lowest_loss() -> None:
     history = [row(1, bleu=0, loss=5), row(2, bleu=0, loss=4), row(3, bleu=0, loss=4.5)]
     assert best_of(history).step == 2
     assert best_of([*history, row(4, bleu=1, loss=9)]).step == 4
 
 
-def test_measurements_since_the_best_are_counted() -> None:
+def test_evaluations_since_the_best_are_counted() -> None:
     assert since_best([]) == 0
     assert since_best([row(1, bleu=1, loss=5)]) == 0
     assert since_best([row(1, bleu=2, loss=5), row(2, bleu=1, loss=4), row(3, bleu=1, loss=3)]) == 2
 
 
-def test_the_table_has_a_row_a_measurement(tmp_path: Path) -> None:
+def test_the_table_has_one_row_per_evaluation(tmp_path: Path) -> None:
     write_table([row(1, bleu=1, loss=5), row(2, bleu=2, loss=4)], tmp_path / "log.csv")
     with (tmp_path / "log.csv").open(newline="", encoding="utf-8") as file:
         rows = list(csv.DictReader(file))

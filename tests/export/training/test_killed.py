@@ -1,4 +1,4 @@
-"""Runs that are killed with SIGKILL, from outside or in the middle of writing a file, and resumed."""
+"""Kill runs with SIGKILL, from outside or while they write a file, and resume them."""
 
 import csv
 import json
@@ -21,11 +21,11 @@ pytestmark = [
 ]
 MakeJob = Callable[..., Job]
 
-# Runs command lines in children that kill themselves when a file of some name is about to take its place for the n-th
-# time, half written; one process for all of them, because importing PyTorch takes longer than the runs.
+# Run commands in child processes that kill themselves when a file of a given name is about to be renamed for the n-th
+# time, half written. They are forks of one process, as importing PyTorch takes longer than the runs.
 DRIVER = """
 import json, os, pathlib, signal, sys, traceback
-import sacrebleu.metrics.bleu, torch._dynamo  # what a first measurement and a first update import
+import sacrebleu.metrics.bleu, torch._dynamo  # imported by the first evaluation and update
 import seq2edge_export.cli.train, seq2edge_export.training.report, seq2edge_export.training.loop
 from seq2edge.cli.main import main
 from seq2edge.bundle.atomic_files import replaced_file
@@ -76,12 +76,12 @@ MOMENTS = {
     "while the picture is written": ("curves.png", 3),
     "while the last state is written": ("state.pt", 6),
 }
-STARTS = list(MOMENTS)[:3]  # the folder holds no state yet, so that a run may also start anew
+STARTS = list(MOMENTS)[:3]  # there is no state yet, so a new run may start
 
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory, make_job: MakeJob, nobody: Any) -> dict[str, Any]:
-    """What a run leaves that nothing interrupted."""
+    """Return the files of an uninterrupted run."""
     job = make_job(tmp_path_factory.mktemp("whole") / "out")
     train(job, resume=False, observer=nobody)
     return content(job.output)
@@ -89,7 +89,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory, make_job: MakeJob, nobody: A
 
 @pytest.fixture(scope="module")
 def driver() -> Any:
-    """Runs a command line until it is killed, and gives its exit code."""
+    """Yield a function that runs a command until it is killed and returns its exit code."""
     with subprocess.Popen([sys.executable, "-c", DRIVER], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
 
         def run(name: str, times: int, arguments: list[str]) -> int:
@@ -101,16 +101,16 @@ def driver() -> Any:
 
 
 def content(output: Path) -> dict[str, Any]:
-    """Every file of a run by name; of the table, all but the seconds, and of the picture, that it is one."""
+    """Return every file of a run by name, without values that depend on time."""
     kept = {path.name: path.read_bytes() for path in output.rglob("*") if path.is_file()}
     table = csv.DictReader(kept.pop("log.csv").decode().splitlines())
     rows = [{name: value for name, value in row.items() if name != "seconds"} for row in table]
     picture = kept["curves.png"].startswith(b"\x89PNG")
-    return {**kept, "log.csv": rows, "curves.png": picture, "state.pt": "holds the seconds"}
+    return {**kept, "log.csv": rows, "curves.png": picture, "state.pt": "contains the seconds"}
 
 
 @pytest.mark.parametrize("moment", MOMENTS)
-def test_a_run_killed_at_this_moment_ends_as_if_it_had_not_been(
+def test_a_killed_run_ends_with_the_same_files_when_resumed(
     moment: str,
     tmp_path: Path,
     driver: Any,
@@ -125,27 +125,27 @@ def test_a_run_killed_at_this_moment_ends_as_if_it_had_not_been(
 
 
 @pytest.mark.parametrize("moment", STARTS)
-def test_a_run_killed_while_it_starts_can_be_started_again_without_resume(
+def test_a_run_killed_before_its_first_state_can_be_started_again(
     moment: str, tmp_path: Path, driver: Any, arguments: Callable[..., list[str]], make_job: MakeJob, nobody: Any
 ) -> None:
     assert driver(*MOMENTS[moment], arguments(tmp_path / "out")) == -signal.SIGKILL
     train(make_job(tmp_path / "out", seed=2, max_steps=1), resume=False, observer=nobody)
 
 
-def test_a_run_killed_again_and_again_ends_as_if_it_had_not_been(
+def test_a_run_killed_several_times_ends_with_the_same_files(
     tmp_path: Path, driver: Any, arguments: Callable[..., list[str]], whole: Any
 ) -> None:
     command, deaths = [*arguments(tmp_path / "out"), "--resume"], 0
     while driver("state.pt", 2, command):
         deaths += 1
         assert deaths < 10
-    assert deaths == 6  # of seven states, the first at the start, each life saves one
+    assert deaths == 6  # each attempt saves one of the seven states
     assert content(tmp_path / "out") == whole
 
 
 @pytest.mark.trust
 @pytest.mark.parametrize("sign", ["training a vocabulary", "update 4"])
-def test_the_command_killed_from_outside_goes_on_with_resume(
+def test_a_command_killed_from_outside_continues_with_resume(
     sign: str, tmp_path: Path, arguments: Callable[..., list[str]], whole: Any
 ) -> None:
     command = [sys.executable, "-m", "seq2edge", *arguments(tmp_path / "out")]

@@ -16,7 +16,7 @@ ROWS: list[Encoded] = [([5, 6, 7, 3], [8, 9, 3]), ([10, 3], [11, 12, 13, 14, 3])
 
 def make_learner(make_job: Callable[..., Job], **changes: float) -> Learner:
     job = make_job(Path("unused"), **changes)
-    return Learner(job.shape, job.training, TOKENS)
+    return Learner(job.architecture, job.training, TOKENS)
 
 
 def batch_of(*rows: Encoded) -> Batch:
@@ -58,10 +58,10 @@ def test_matrices_decay_and_biases_and_norms_do_not(make_job: Callable[..., Job]
 def test_a_large_gradient_is_clipped(make_job: Callable[..., Job], monkeypatch: pytest.MonkeyPatch) -> None:
     learner, norms = make_learner(make_job, clip_norm=1e-3), []
 
-    def look(*_: object) -> None:
+    def record_norm(*_: object) -> None:
         norms.append(float(torch.stack([g.square().sum() for g in gradients(learner).values()]).sum().sqrt()))
 
-    learner.optimizer.register_step_pre_hook(look)
+    learner.optimizer.register_step_pre_hook(record_norm)
     learner.update([ROWS], step=1)
     assert norms == [pytest.approx(1e-3, rel=1e-2)]
 
@@ -82,7 +82,7 @@ def test_label_smoothing_spreads_the_target_over_the_vocabulary(make_job: Callab
     torch.testing.assert_close(found, expected, rtol=1e-5, atol=0)
 
 
-def test_a_loss_that_is_no_number_stops_the_training_and_leaves_the_weights(make_job: Callable[..., Job]) -> None:
+def test_a_loss_that_is_not_finite_stops_the_training_and_keeps_the_weights(make_job: Callable[..., Job]) -> None:
     learner = make_learner(make_job)
     with torch.no_grad():
         learner.model.decoder_norm.weight[0] = float("inf")

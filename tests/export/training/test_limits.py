@@ -8,7 +8,7 @@ import pytest
 from seq2edge.errors import UsageError
 from seq2edge_export.training.config import LIMITS, Job, ModelSettings, TokenizerSettings, TrainingSettings
 
-BAD: dict[str, Any] = {
+INVALID: dict[str, Any] = {
     "vocabulary": 100,
     "character_coverage": 1.5,
     "width": 0,
@@ -36,31 +36,31 @@ BAD: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize(("name", "value"), BAD.items())
-def test_a_setting_that_cannot_work_is_refused_by_its_name(
+@pytest.mark.parametrize(("name", "value"), INVALID.items())
+def test_an_invalid_setting_is_refused_by_name(
     name: str, value: float, tmp_path: Path, make_job: Callable[..., Job]
 ) -> None:
     with pytest.raises(UsageError, match=f"^--{name.replace('_', '-')} is {value}, but must be [^;]*$"):
         make_job(tmp_path, **{name: value})
 
 
-def test_every_number_among_the_settings_has_a_limit_and_a_bad_example() -> None:
+def test_every_numeric_setting_has_a_limit_and_an_invalid_example() -> None:
     numbers = [
         field.name
         for cls in (TokenizerSettings, ModelSettings, TrainingSettings)
         for field in fields(cls)
         if type(field.default) in (int, float)
     ]
-    assert sorted(numbers) == sorted(LIMITS) == sorted(BAD)
+    assert sorted(numbers) == sorted(LIMITS) == sorted(INVALID)
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])
-def test_what_is_no_finite_number_is_refused(value: float, tmp_path: Path, make_job: Callable[..., Job]) -> None:
+def test_values_that_are_not_finite_are_refused(value: float, tmp_path: Path, make_job: Callable[..., Job]) -> None:
     with pytest.raises(UsageError, match="--learning-rate is"):
         make_job(tmp_path, learning_rate=value)
 
 
-def test_all_bad_settings_are_named_at_once(tmp_path: Path, make_job: Callable[..., Job]) -> None:
+def test_all_invalid_settings_are_named_at_once(tmp_path: Path, make_job: Callable[..., Job]) -> None:
     with pytest.raises(UsageError, match=r"--vocabulary is 1.*; --heads is 0.*; --dropout is 2"):
         make_job(tmp_path, vocabulary=1, heads=0, dropout=2)
 

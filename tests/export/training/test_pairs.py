@@ -6,7 +6,7 @@ from seq2edge.errors import DataError
 from seq2edge_export.training.data import read_pairs
 
 
-def test_bad_lines_are_counted_by_kind_and_skipped(tmp_path: Path) -> None:
+def test_bad_lines_are_skipped_and_counted_by_reason(tmp_path: Path) -> None:
     path = tmp_path / "pairs.tsv"
     path.write_bytes(b"a\tb\nno tab\n\tempty\nempty\t \n\xff\tlatin\n\nc\td\n")
     pairs = read_pairs(path)
@@ -16,27 +16,27 @@ def test_bad_lines_are_counted_by_kind_and_skipped(tmp_path: Path) -> None:
     assert "1 not UTF-8" in pairs.report()
 
 
-def test_line_ends_of_windows_and_a_byte_order_mark_are_not_text(tmp_path: Path) -> None:
+def test_windows_line_ends_and_a_byte_order_mark_are_removed(tmp_path: Path) -> None:
     path = tmp_path / "pairs.tsv"
     path.write_bytes(b"\xef\xbb\xbfa\tb\r\nc\td\r\n")
     assert read_pairs(path).sources == ["a", "c"]
     assert read_pairs(path).targets == ["b", "d"]
 
 
-def test_characters_that_only_python_calls_line_ends_stay_in_the_text(tmp_path: Path) -> None:
+def test_other_unicode_line_separators_stay_in_the_text(tmp_path: Path) -> None:
     path = tmp_path / "pairs.tsv"
     path.write_text("a\u2028b\x0bc\x85d\te\n", encoding="utf-8", newline="")
     assert read_pairs(path).sources == ["a\u2028b\x0bc\x85d"]
 
 
-def test_columns_behind_the_second_are_left_alone(tmp_path: Path) -> None:
+def test_further_columns_are_ignored(tmp_path: Path) -> None:
     path = tmp_path / "pairs.tsv"
     path.write_text("a\tb\tCC-BY\n", encoding="utf-8")
     assert read_pairs(path).targets == ["b"]
 
 
 @pytest.mark.parametrize("content", [b"", b"\n\n", b"no tab\n", b"\xff\xfe\n"])
-def test_a_file_with_no_usable_line_is_an_error_that_says_why(tmp_path: Path, content: bytes) -> None:
+def test_a_file_without_a_usable_line_is_an_error_with_the_reason(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "pairs.tsv"
     path.write_bytes(content)
     with pytest.raises(DataError, match=r"no usable line.*source<TAB>target"):

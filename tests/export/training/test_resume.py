@@ -20,7 +20,7 @@ MakeJob = Callable[..., Job]
 
 @pytest.fixture(scope="module")
 def six(tmp_path_factory: pytest.TempPathFactory, make_job: MakeJob, nobody: Any) -> Path:
-    """The folder of a run of six updates."""
+    """Return the folder of a run of six updates."""
     folder = tmp_path_factory.mktemp("six") / "out"
     train(make_job(folder, max_steps=6, source_language="en"), resume=False, observer=nobody)
     return folder
@@ -28,40 +28,36 @@ def six(tmp_path_factory: pytest.TempPathFactory, make_job: MakeJob, nobody: Any
 
 @pytest.fixture
 def output(six: Path, tmp_path: Path) -> Path:
-    """A copy of that run."""
+    """Return a copy of that run."""
     return shutil.copytree(six, tmp_path / "out")
 
 
 def test_a_folder_with_a_run_is_not_overwritten(output: Path, make_job: MakeJob, observer: Any) -> None:
     before = (output / "training" / "state.pt").read_bytes()
-    with pytest.raises(UsageError, match="is not empty; give --resume to go on"):
+    with pytest.raises(UsageError, match="is not empty; use --resume to continue"):
         train(make_job(output), resume=False, observer=observer)
     assert (output / "training" / "state.pt").read_bytes() == before
 
 
 @pytest.mark.parametrize("resume", [False, True])
-def test_a_folder_with_something_else_is_left_alone(
-    tmp_path: Path, make_job: MakeJob, observer: Any, resume: bool
-) -> None:
+def test_a_folder_with_other_files_is_refused(tmp_path: Path, make_job: MakeJob, observer: Any, resume: bool) -> None:
     (tmp_path / "README.md").write_text("mine", encoding="utf-8")
     (tmp_path / "training").mkdir()
-    with pytest.raises(UsageError, match="holds no training to resume" if resume else "is not empty"):
+    with pytest.raises(UsageError, match="contains no training to resume" if resume else "is not empty"):
         train(make_job(tmp_path), resume=resume, observer=observer)
     assert (tmp_path / "README.md").read_text(encoding="utf-8") == "mine"
 
 
-def test_resuming_where_nothing_is_starts_from_the_beginning_and_says_so(
-    tmp_path: Path, make_job: MakeJob, observer: Any
-) -> None:
+def test_resuming_without_a_run_starts_one_with_a_message(tmp_path: Path, make_job: MakeJob, observer: Any) -> None:
     train(make_job(tmp_path / "out", max_steps=1), resume=True, observer=observer)
-    assert "holds nothing to resume yet: starting from the beginning" in observer.said[0]
+    assert "contains nothing to resume yet: starting from the beginning" in observer.messages[0]
 
 
 @pytest.mark.parametrize(
     "changes",
     [{"width": 32}, {"learning_rate": 0.5}, {"seed": 2}, {"vocabulary": 280}, {"accumulate": 1}, {"gated": True}],
 )
-def test_settings_that_shape_the_updates_may_not_change(
+def test_settings_that_affect_the_updates_must_not_change(
     output: Path, make_job: MakeJob, observer: Any, changes: dict[str, Any]
 ) -> None:
     (name, value) = next(iter(changes.items()))
@@ -71,16 +67,16 @@ def test_settings_that_shape_the_updates_may_not_change(
 
 def test_a_run_can_be_made_longer(output: Path, make_job: MakeJob, observer: Any) -> None:
     train(make_job(output, max_steps=8, save_every=1, patience=3), resume=True, observer=observer)
-    assert "resuming after 6 updates" in observer.said
+    assert "resuming after 6 updates" in observer.messages
     assert [row.step for row in observer.rows] == [8]
 
 
 def test_a_run_cannot_be_made_shorter_than_it_is(output: Path, make_job: MakeJob, observer: Any) -> None:
-    with pytest.raises(UsageError, match="--max-steps is 5, but 6 updates are made already"):
+    with pytest.raises(UsageError, match="--max-steps is 5, but 6 updates are already done"):
         train(make_job(output, max_steps=5), resume=True, observer=observer)
 
 
-def test_a_run_that_is_over_gives_its_result_again(output: Path, make_job: MakeJob, observer: Any) -> None:
+def test_resuming_a_finished_run_returns_its_result(output: Path, make_job: MakeJob, observer: Any) -> None:
     best = train(make_job(output, max_steps=6, license="MIT", attribution="us"), resume=True, observer=observer)
     assert best.step == 6
     assert not observer.rows
@@ -95,7 +91,7 @@ def test_languages_may_be_left_out_but_not_changed(output: Path, make_job: MakeJ
     assert read_config(output).source_language == "en"
 
 
-def test_a_finished_run_can_be_stored_smaller(output: Path, make_job: MakeJob, observer: Any) -> None:
+def test_the_weights_of_a_finished_run_can_be_converted(output: Path, make_job: MakeJob, observer: Any) -> None:
     full = load_file(output / "model.safetensors")
     for store, dtype in (("fp16", torch.float16), ("fp32", torch.float32)):
         train(make_job(output, max_steps=6, store=store), resume=True, observer=observer)
@@ -103,9 +99,7 @@ def test_a_finished_run_can_be_stored_smaller(output: Path, make_job: MakeJob, o
         assert all(torch.equal(stored[name], full[name].half().to(dtype)) for name in full)
 
 
-def test_a_state_from_before_a_setting_existed_means_its_default(
-    output: Path, make_job: MakeJob, observer: Any
-) -> None:
+def test_a_setting_missing_from_an_old_state_has_its_default(output: Path, make_job: MakeJob, observer: Any) -> None:
     state = read_state(output / "training" / "state.pt")
     for name in ("store", "bleu_tokenizer", "dropout"):
         del state["settings"][name]
@@ -114,9 +108,7 @@ def test_a_state_from_before_a_setting_existed_means_its_default(
     assert len(observer.losses) == 1
 
 
-def test_files_half_written_and_weights_from_the_future_are_removed(
-    output: Path, make_job: MakeJob, observer: Any
-) -> None:
+def test_incomplete_files_and_later_weights_are_deleted(output: Path, make_job: MakeJob, observer: Any) -> None:
     left = [output / ".model.safetensors.77.new", output / ".tmpAbCdEf", output / "training" / ".state.pt.77.new"]
     for path in (*left, output / "training" / "weights-00000008.safetensors"):
         path.write_bytes(b"half")

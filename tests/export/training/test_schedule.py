@@ -14,7 +14,7 @@ def test_without_warm_up_the_first_update_has_the_full_rate() -> None:
     assert learning_rate(1, TrainingSettings(learning_rate=0.5, warmup_steps=0)) == 0.5
 
 
-def test_the_cool_down_takes_the_rate_to_almost_nothing() -> None:
+def test_the_cool_down_lowers_the_rate_to_almost_zero() -> None:
     settings = TrainingSettings(learning_rate=1.0, warmup_steps=100, max_steps=900, cooldown_steps=9)
     hot = TrainingSettings(learning_rate=1.0, warmup_steps=100, max_steps=900)
     assert learning_rate(891, settings) == learning_rate(891, hot)

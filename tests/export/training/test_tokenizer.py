@@ -22,7 +22,7 @@ RULE = SentencePieceNormalizer(rule_name="nmt_nfkc", escape_whitespaces=False, r
 
 @pytest.fixture(scope="module", params=["unigram", "bpe"])
 def both(request: pytest.FixtureRequest) -> Tokenizer:
-    """A joint tokenizer of either kind."""
+    """Return a joint tokenizer of either type."""
     options = TokenizerSettings(vocabulary=305, tokenizer=request.param)
     return training.load_tokenizer(training.train_tokenizer(PAIRS, options, seed=1))
 
@@ -32,7 +32,7 @@ SPACES = [0x09, 0x0A, 0x0C, 0x0D, 0x1680, 0x200B, 0x200C, 0x200E, 0x200F, 0x2028
 
 
 def documented(text: str) -> str:
-    """The rule as the trainer's docstring states it, written once more without SentencePiece."""
+    """Apply the rule in the docstring of the trainer without SentencePiece."""
     text = text.translate({**dict.fromkeys(REMOVED), **dict.fromkeys(SPACES, " ")})
     text = "～".join(unicodedata.normalize("NFKC", part) for part in text.split("～"))
     return re.sub(" +", " ", text).strip(" ")
@@ -46,7 +46,7 @@ def round_trip(tokenizer: Tokenizer, text: str) -> str:
 @given(st.text(st.characters(exclude_categories=["Cs"])))
 @example("<s> </s> <pad> <unk> <0x41> ▁ ⁇ \u2585")
 @example("\x00 \x85 \ufeff \ufffd \u200b \u200d \U000e0001")
-def test_any_text_comes_back_as_its_normalisation(both: Tokenizer, text: str) -> None:
+def test_decoding_gives_the_normalized_text(both: Tokenizer, text: str) -> None:
     assert round_trip(both, text) == RULE.normalize(text)
 
 
@@ -90,15 +90,15 @@ def test_normalised_text_stays_as_it_is(both: Tokenizer) -> None:
 
 
 @pytest.mark.parametrize("text", ["\ud800", "fine until \udcff here"])
-def test_half_a_character_is_an_error_that_says_where(both: Tokenizer, text: str) -> None:
-    place = 1 if len(text) == 1 else 12
-    with pytest.raises(DataError, match=f"lone surrogate U.D[8C][0F][0F] at character {place},"):
+def test_a_lone_surrogate_is_an_error_with_its_position(both: Tokenizer, text: str) -> None:
+    position = 1 if len(text) == 1 else 12
+    with pytest.raises(DataError, match=f"lone surrogate U.D[8C][0F][0F] at character {position},"):
         both.encode(["good", text])
     with pytest.raises(DataError, match="lone surrogate"):
         both.encode_target([text])
 
 
-def test_bytes_that_are_no_character_and_ids_without_a_piece_do_not_stop_decoding(both: Tokenizer) -> None:
+def test_incomplete_bytes_and_unknown_ids_can_be_decoded(both: Tokenizer) -> None:
     half = both.target.model.piece_to_id("<0xE4>")
     assert both.decode([[half], [0, 2, 3], [-1, 10_000], []]) == ["\ufffd", "", "", ""]
 
@@ -142,7 +142,7 @@ def test_the_same_seed_trains_the_same_vocabulary(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["unigram", "bpe"])
-def test_a_vocabulary_that_the_text_cannot_fill_is_refused_with_the_size_that_fits(kind: str) -> None:
+def test_a_vocabulary_too_large_for_the_text_is_refused_with_the_maximum(kind: str) -> None:
     with pytest.raises(UsageError, match=r"--vocabulary 8000 is too large: this text has at most \d+ pieces") as caught:
         training.train_tokenizer(PAIRS, TokenizerSettings(vocabulary=8000, tokenizer=kind), seed=1)
     most = int(str(caught.value).split("at most ")[1].split()[0])
@@ -150,7 +150,7 @@ def test_a_vocabulary_that_the_text_cannot_fill_is_refused_with_the_size_that_fi
 
 
 @pytest.mark.parametrize("kind", ["unigram", "bpe"])
-def test_a_vocabulary_too_small_for_the_characters_is_refused_with_the_size_that_fits(kind: str) -> None:
+def test_a_vocabulary_too_small_for_the_characters_is_refused_with_the_minimum(kind: str) -> None:
     with pytest.raises(UsageError, match="--vocabulary 261 is too small") as caught:
         training.train_tokenizer(PAIRS, TokenizerSettings(vocabulary=261, tokenizer=kind), seed=1)
     least = int(str(caught.value).split("of this text are ")[1].split()[0])
@@ -159,12 +159,12 @@ def test_a_vocabulary_too_small_for_the_characters_is_refused_with_the_size_that
 
 def test_text_without_a_visible_character_is_refused() -> None:
     nothing = Pairs(Path("x"), ["\x01"], ["\x02"])
-    with pytest.raises(DataError, match="SentencePiece cannot make 300 pieces of this text"):
+    with pytest.raises(DataError, match="SentencePiece cannot train 300 pieces on this text"):
         training.train_tokenizer(nothing, TokenizerSettings(vocabulary=300), seed=1)
 
 
-def test_a_file_that_is_no_vocabulary_is_an_error_in_one_sentence(tmp_path: Path) -> None:
+def test_an_invalid_vocabulary_file_is_one_sentence(tmp_path: Path) -> None:
     (tmp_path / "broken.model").write_bytes(b"not a model")
-    for name, problem in {"broken.model": "is not a SentencePiece model", "missing.model": "cannot be read"}.items():
+    for name, problem in {"broken.model": "is not a valid SentencePiece model", "missing.model": "cannot be read"}.items():
         with pytest.raises(DataError, match=f"{name} {problem}"):
             Tokenizer.load(tmp_path / name, tmp_path / name, eos=3)

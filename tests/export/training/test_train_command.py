@@ -12,9 +12,7 @@ from seq2edge_export.training.learner import Learner
 Arguments = Callable[..., list[str]]
 
 
-def test_the_result_is_on_the_output_and_the_way_there_on_the_error_stream(
-    tmp_path: Path, arguments: Arguments
-) -> None:
+def test_the_result_goes_to_stdout_and_messages_to_stderr(tmp_path: Path, arguments: Arguments) -> None:
     result = CliRunner().invoke(main, arguments(tmp_path / "out", max_steps=4))
     assert result.exit_code == 0, result.output
     assert result.stdout.startswith(f"{tmp_path / 'out'}: BLEU ")
@@ -25,8 +23,8 @@ def test_the_result_is_on_the_output_and_the_way_there_on_the_error_stream(
 
 def test_every_setting_is_an_option_under_a_heading() -> None:
     text = CliRunner().invoke(main, ["train", "--help"]).stdout
-    places = [text.index(f"\n{heading}:\n") for heading in ("Options", "Vocabulary", "Model", "Training")]
-    assert places == sorted(places)
+    headings = [text.index(f"\n{heading}:\n") for heading in ("Options", "Vocabulary", "Model", "Training")]
+    assert headings == sorted(headings)
     for cls in (TokenizerSettings, ModelSettings, TrainingSettings):
         for field in fields(cls):
             assert f"--{field.name.replace('_', '-')}" in text
@@ -40,7 +38,7 @@ def test_every_setting_is_an_option_under_a_heading() -> None:
         ({"train": "missing.tsv"}, "Error: missing.tsv cannot be read: No such file or directory\n"),
     ],
 )
-def test_what_cannot_work_is_one_sentence_and_exit_code_2_and_leaves_nothing(
+def test_an_invalid_option_is_one_sentence_with_exit_code_2_and_leaves_nothing(
     tmp_path: Path, arguments: Arguments, changes: dict[str, object], sentence: str
 ) -> None:
     result = CliRunner().invoke(main, arguments(tmp_path / "out", **changes))
@@ -50,7 +48,7 @@ def test_what_cannot_work_is_one_sentence_and_exit_code_2_and_leaves_nothing(
     assert not (tmp_path / "out").exists()
 
 
-def test_an_interrupted_run_says_how_to_go_on(
+def test_an_interrupted_run_prints_how_to_continue(
     tmp_path: Path, arguments: Arguments, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     update = Learner.update
@@ -63,7 +61,7 @@ def test_an_interrupted_run_says_how_to_go_on(
     monkeypatch.setattr(Learner, "update", interrupted)
     result = CliRunner().invoke(main, arguments(tmp_path / "out"))
     assert result.exit_code == 130
-    assert result.stderr.endswith("interrupted: give the same command with --resume to go on\n")
+    assert result.stderr.endswith("interrupted: repeat the command with --resume to continue\n")
 
     monkeypatch.setattr(Learner, "update", update)
     result = CliRunner().invoke(main, [*arguments(tmp_path / "out"), "--resume"])
@@ -71,7 +69,7 @@ def test_an_interrupted_run_says_how_to_go_on(
     assert "after 12 updates" in result.stdout
 
 
-def test_a_run_interrupted_before_it_saved_anything_says_so(
+def test_a_run_interrupted_before_its_first_state_prints_that(
     tmp_path: Path, arguments: Arguments, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def interrupted(*_: object, **__: object) -> None:

@@ -9,7 +9,7 @@ from safetensors.torch import load_file
 
 from seq2edge.errors import DataError, UsageError
 from seq2edge_export.checkpoint import load_checkpoint, read_config
-from seq2edge_export.training import loop as running
+from seq2edge_export.training import loop
 from seq2edge_export.training.checkpointing import read_state
 from seq2edge_export.training.config import Job
 from seq2edge_export.training.learner import Learner
@@ -21,7 +21,7 @@ MakeJob = Callable[..., Job]
 
 @pytest.fixture(scope="module")
 def done(tmp_path_factory: pytest.TempPathFactory, make_job: MakeJob, nobody: Any) -> Job:
-    """A short run that has ended."""
+    """Return a short, finished run."""
     job = make_job(
         tmp_path_factory.mktemp("done") / "a" / "checkpoint",
         source_language="en",
@@ -33,7 +33,7 @@ def done(tmp_path_factory: pytest.TempPathFactory, make_job: MakeJob, nobody: An
     return job
 
 
-def test_a_tiny_model_learns_the_toy_language_by_heart(tmp_path: Path, make_job: MakeJob, observer: Any) -> None:
+def test_a_tiny_model_learns_the_toy_language(tmp_path: Path, make_job: MakeJob, observer: Any) -> None:
     lines = make_job(tmp_path).train.read_text(encoding="utf-8").splitlines()[:40]
     (tmp_path / "few.tsv").write_text("\n".join(lines) + "\n", encoding="utf-8")
     job = make_job(
@@ -60,11 +60,11 @@ def test_a_tiny_model_learns_the_toy_language_by_heart(tmp_path: Path, make_job:
 
 def test_the_checkpoint_is_complete_and_can_be_loaded(done: Job) -> None:
     checkpoint = load_checkpoint(done.output)
-    assert checkpoint.config.architecture == done.shape
+    assert checkpoint.config.architecture == done.architecture
     assert (checkpoint.config.source_language, checkpoint.config.target_language) == ("en", "ne")
     assert checkpoint.config.license == "CC BY 4.0"
     assert checkpoint.generation.decoder_start_token_id == checkpoint.config.tokens.bos
-    assert checkpoint.original().tokenizer().encode(["the cat"])[0][-1] == checkpoint.config.tokens.eos
+    assert checkpoint.source_model().tokenizer().encode(["the cat"])[0][-1] == checkpoint.config.tokens.eos
     names = {path.name for path in done.output.iterdir()}
     files = {"config.json", "generation_config.json", "model.safetensors", "tokenizer.model", "README.md"}
     assert names == {*files, "training"}
@@ -78,7 +78,7 @@ def test_the_curves_are_a_table_and_a_picture(done: Job) -> None:
     assert (done.work / "curves.png").read_bytes().startswith(b"\x89PNG\r\n")
 
 
-def test_the_card_tells_licence_attribution_recipe_and_quality(done: Job) -> None:
+def test_the_card_has_license_attribution_recipe_and_quality(done: Job) -> None:
     card = (done.output / "README.md").read_text(encoding="utf-8")
     for part in (
         "# Translation from en to ne",
@@ -93,7 +93,7 @@ def test_the_card_tells_licence_attribution_recipe_and_quality(done: Job) -> Non
         assert part in card
 
 
-def test_the_checkpoint_is_the_average_that_measured_best(done: Job) -> None:
+def test_the_checkpoint_is_the_best_average(done: Job) -> None:
     rows = read_state(done.state)["progress"]["history"]
     assert max(rows, key=lambda row: (row["dev_bleu"], -row["dev_loss"])) is rows[-1]
     files = sorted(done.work.glob("weights-*.safetensors"))
@@ -103,18 +103,18 @@ def test_the_checkpoint_is_the_average_that_measured_best(done: Job) -> None:
         assert torch.equal(tensor, ((first[name].double() + second[name].double()) / 2).float())
 
 
-def test_training_stops_early_when_bleu_no_longer_grows(
+def test_training_stops_early_when_bleu_no_longer_improves(
     tmp_path: Path, make_job: MakeJob, observer: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     scores = iter([1.0, 3.0, 2.0, 2.5, 9.0])
-    monkeypatch.setattr(running, "dev_bleu", lambda *_: next(scores))
+    monkeypatch.setattr(loop, "dev_bleu", lambda *_: next(scores))
     best = train(make_job(tmp_path / "out", max_steps=100, patience=2), resume=False, observer=observer)
     assert (best.step, best.dev_bleu) == (8, 3.0)
     assert [row.step for row in observer.rows] == [4, 8, 12, 16]
     assert observer.best == [True, True, False, False]
 
 
-def test_the_last_update_is_measured_wherever_it_falls(tmp_path: Path, make_job: MakeJob, observer: Any) -> None:
+def test_the_last_update_is_always_evaluated(tmp_path: Path, make_job: MakeJob, observer: Any) -> None:
     train(make_job(tmp_path / "out", max_steps=6), resume=False, observer=observer)
     assert [row.step for row in observer.rows] == [4, 6]
 
@@ -141,21 +141,21 @@ def test_skipped_lines_and_long_pairs_are_reported(tmp_path: Path, make_job: Mak
     good = make_job(tmp_path).train.read_text(encoding="utf-8")
     (tmp_path / "mixed.tsv").write_text(good + "no tab\n" + "cat " * 90 + "\ttac\n", encoding="utf-8")
     train(make_job(tmp_path / "out", train=tmp_path / "mixed.tsv", max_steps=1), resume=False, observer=observer)
-    said = "\n".join(observer.said)
-    assert "training on the CPU in fp32 with 1 thread" in said
-    assert "mixed.tsv: 101 pairs, 1 lines skipped (1 without a tab)" in said
-    assert "mixed.tsv: 1 pairs left out (1 longer than 64 tokens)" in said
+    messages = "\n".join(observer.messages)
+    assert "training on the CPU in fp32 with 1 thread" in messages
+    assert "mixed.tsv: 101 pairs, 1 lines skipped (1 without a tab)" in messages
+    assert "mixed.tsv: 1 pairs omitted (1 longer than 64 tokens)" in messages
 
 
 @pytest.mark.parametrize(
     ("changes", "sentence"),
     [
         ({"vocabulary": 5000}, "--vocabulary 5000 is too large"),
-        ({"max_positions": 2}, "no pair is left to use.*100 longer than 2 tokens"),
+        ({"max_positions": 2}, "no usable pair.*100 longer than 2 tokens"),
         ({"train": Path("missing.tsv")}, r"missing.tsv cannot be read"),
     ],
 )
-def test_a_start_that_fails_leaves_nothing_and_can_be_corrected_at_once(
+def test_a_failed_start_leaves_nothing_and_can_be_repeated(
     tmp_path: Path, make_job: MakeJob, observer: Any, changes: dict[str, Any], sentence: str
 ) -> None:
     with pytest.raises((UsageError, DataError), match=sentence):
@@ -164,7 +164,7 @@ def test_a_start_that_fails_leaves_nothing_and_can_be_corrected_at_once(
     train(make_job(tmp_path / "out", max_steps=1), resume=False, observer=observer)
 
 
-def test_a_training_that_diverges_says_at_which_update_and_keeps_the_last_good_state(
+def test_a_diverging_training_names_the_update_and_keeps_the_last_good_state(
     tmp_path: Path, make_job: MakeJob, observer: Any
 ) -> None:
     job = make_job(tmp_path / "out", learning_rate=1e30, warmup_steps=0, save_every=1)
@@ -175,7 +175,7 @@ def test_a_training_that_diverges_says_at_which_update_and_keeps_the_last_good_s
     assert all(tensor.isfinite().all() for tensor in state["model"].values())
 
 
-def test_too_little_memory_is_an_error_that_says_what_to_change(
+def test_too_little_memory_is_an_error_with_advice(
     tmp_path: Path, make_job: MakeJob, observer: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def overflow(*_: object, **__: object) -> None:
@@ -197,14 +197,14 @@ def test_an_output_that_cannot_be_made_is_an_error_in_one_sentence(
 
 
 @pytest.mark.parametrize("size", [20_000, 60_000, 100_000])  # less than a vocabulary, weights and a state
-def test_a_disk_that_is_full_is_an_error_after_which_the_training_goes_on(
+def test_a_full_disk_is_an_error_after_which_the_training_continues(
     tmp_path: Path, make_job: MakeJob, observer: Any, done: Job, size: int
 ) -> None:
     resource = pytest.importorskip("resource")
     job, limits = make_job(tmp_path / "out"), resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, limits[1]))
     try:
-        with pytest.raises(DataError, match=r"cannot be written \(.*file too large.*go on with --resume"):
+        with pytest.raises(DataError, match=r"cannot be written \(.*file too large.*continue with --resume"):
             train(job, resume=False, observer=observer)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
