@@ -56,7 +56,7 @@ def product() -> ir.Model:
 
 def all_graphs() -> dict[Path, ir.Model]:
     """Return every graph by the path of its file."""
-    selections = {topk_graphs.selecting(dtype): select(ir.DataType[dtype.upper()]) for dtype in topk_graphs.KINDS}
+    selections = {topk_graphs.select_graph(dtype): select(ir.DataType[dtype.upper()]) for dtype in topk_graphs.DTYPES}
     return {topk_graphs.LIKELIEST: likeliest(), topk_graphs.BEST: best(), topk_graphs.TRIAL: product(), **selections}
 
 

@@ -1,6 +1,6 @@
-"""Bundles for devices that only environments of their own have: each test names the device that it needs.
+"""Bundles for devices whose execution providers need separate environments.
 
-``make test-backends`` sets the environments up, makes the bundles and runs each file where it belongs.
+``make test-backends`` creates the environments and the bundles, and runs each test file in its environment.
 """
 
 import os
@@ -13,25 +13,25 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-MADE = ROOT / "build" / "backends"
+FOLDER = ROOT / "build" / "backends"
 CHECKPOINT = ROOT / "models" / "en-de"
 Command = Callable[..., subprocess.CompletedProcess[str]]
 
 
 @dataclass(frozen=True)
 class Bundles:
-    """The embedded checkpoint in forms that other devices run, and as it is embedded."""
+    """The embedded checkpoint in the dialect and precisions of other devices, and a tiny model."""
 
-    fp32: Path = MADE / "en-de-fp32"
-    fp16: Path = MADE / "en-de-fp16"
-    half: Path = MADE / "en-de-half"
-    int8: Path = MADE / "en-de-int8"
-    tiny: Path = MADE / "tiny"
+    fp32: Path = FOLDER / "en-de-fp32"
+    fp16: Path = FOLDER / "en-de-fp16"
+    half: Path = FOLDER / "en-de-half"
+    int8: Path = FOLDER / "en-de-int8"
+    tiny: Path = FOLDER / "tiny"
 
 
 @pytest.fixture(scope="session")
 def bundles() -> Bundles:
-    assert MADE.is_dir(), "make test-backends makes the bundles"
+    assert FOLDER.is_dir(), "run  make test-backends, which creates the bundles"
     return Bundles()
 
 

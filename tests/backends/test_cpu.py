@@ -1,4 +1,4 @@
-"""The CPU with the graphs that other devices run: the same path, with its memory as the device's."""
+"""The CPU runs the graphs of other devices with the same code, using host memory as device memory."""
 
 import json
 
@@ -14,7 +14,7 @@ TEXTS = ["Good morning.", "Where is the nearest train station?", "She asked whet
 
 
 @pytest.mark.parametrize("precision", ["fp32", "fp16", "half", "int8"])  # exported without a comparison
-def test_the_embedded_model_keeps_the_limits_of_its_precision(bundles, command, lines, precision: str) -> None:
+def test_the_embedded_model_is_within_the_limits_of_its_precision(bundles, command, lines, precision: str) -> None:
     texts = SENTENCES if precision == "fp32" else TEXTS
     arguments = ("--against", "models/en-de", "--input", lines(*texts), "--strict-device", "--json")
     done = command("verify", getattr(bundles, precision), *arguments)
@@ -22,13 +22,12 @@ def test_the_embedded_model_keeps_the_limits_of_its_precision(bundles, command, 
     assert json.loads(done.stdout)["parity"]["device"] == "cpu"
 
 
-def test_the_fused_bundle_says_what_the_portable_one_says(bundles) -> None:
+def test_the_fused_and_the_portable_bundle_translate_alike(bundles) -> None:
     with Translator() as embedded, Translator(bundles.int8) as portable:
         assert [one.text for one in embedded.translate(TEXTS)] == [one.text for one in portable.translate(TEXTS)]
 
 
-def test_states_and_cache_are_arrays_that_nobody_copies(bundles) -> None:
-
-    step = OnnxEngine(load_bundle(bundles.tiny), threads=1).start([[5, 6, 7], [8]])
-    step.top_k(np.full((2, 1, 1), 2), np.arange(2)[:, None], 3)
-    assert {type(value) for value in (step.source | step.past).values()} == {np.ndarray}
+def test_states_and_cache_are_arrays(bundles) -> None:
+    state = OnnxEngine(load_bundle(bundles.tiny), threads=1).start([[5, 6, 7], [8]])
+    state.top_k(np.full((2, 1, 1), 2), np.arange(2)[:, None], 3)
+    assert {type(value) for value in (state.source | state.past).values()} == {np.ndarray}

@@ -1,4 +1,4 @@
-"""onnxruntime-gpu on a machine without a GPU: the provider is listed, but cannot load, and nothing falls back."""
+"""onnxruntime-gpu without a GPU: the provider is listed but cannot be loaded, and nothing falls back to the CPU."""
 
 import json
 
@@ -6,7 +6,7 @@ import pytest
 
 
 @pytest.mark.parametrize("device", ["cuda", "tensorrt"])
-def test_the_error_names_the_libraries_that_are_missing(bundles, command, device: str) -> None:
+def test_the_error_names_the_missing_libraries(bundles, command, device: str) -> None:
     done = command("translate", "-m", bundles.fp32, "--device", device, "Good morning.")
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith(f"Error: the device {device!r} cannot ")
@@ -16,7 +16,7 @@ def test_the_error_names_the_libraries_that_are_missing(bundles, command, device
     assert done.stderr.count("\n") == 1
 
 
-def test_a_device_that_cannot_be_used_comes_before_a_bundle_that_does_not_fit(command) -> None:
+def test_an_unusable_device_is_reported_before_an_unsuitable_bundle(command) -> None:
     done = command("translate", "--device", "cuda", "Good morning.")
     assert "libcuda.so.1" in done.stderr
 
@@ -29,14 +29,14 @@ def test_bench_and_score_do_not_fall_back_either(bundles, command, tmp_path) -> 
         assert "libcuda.so.1" in done.stderr
 
 
-def test_auto_takes_the_cpu_and_says_so(bundles, command) -> None:
+def test_auto_chooses_the_cpu_and_reports_it(bundles, command) -> None:
     done = command("translate", "-m", bundles.fp32, "--device", "auto", "Good morning.")
     assert done.returncode == 0
     assert done.stderr == "Note: cpu is the fastest device that works here\n"
     assert done.stdout.startswith("Guten Morgen")
 
 
-def test_a_captured_graph_is_refused_as_shapes_change(bundles, command) -> None:
+def test_graph_capture_is_refused_because_shapes_change(bundles, command) -> None:
     done = command(
         "translate", "-m", bundles.fp32, "--device", "cuda", "--provider-option", "enable_cuda_graph=1", "No!"
     )
@@ -44,7 +44,7 @@ def test_a_captured_graph_is_refused_as_shapes_change(bundles, command) -> None:
     assert "enable_cuda_graph needs shapes that never change" in done.stderr
 
 
-def test_the_doctor_lists_what_is_found_and_what_is_missing(command) -> None:
+def test_the_doctor_lists_installed_and_missing_libraries(command) -> None:
     found = json.loads(command("doctor", "--json").stdout)
     cuda = next(one for one in found["devices"] if one["name"] == "cuda")
     assert (cuda["offered"], cuda["works"]) == ("built in", False)

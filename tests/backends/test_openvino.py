@@ -1,4 +1,4 @@
-"""OpenVINO, built into its own onnxruntime: every token as PyTorch says it, in full precision and in fewer bits."""
+"""OpenVINO, built into its own onnxruntime: the same tokens as PyTorch, and quantized bundles within their limits."""
 
 import json
 
@@ -9,25 +9,25 @@ from seq2edge import Translator
 TEXTS = ["Good morning.", "Where is the nearest train station?", "I would have told you earlier if I had known."]
 
 
-def test_the_embedded_model_says_every_token_that_pytorch_says(bundles, command) -> None:
+def test_the_embedded_model_returns_the_tokens_of_pytorch(bundles, command) -> None:
     arguments = ("--against", "models/en-de", "--device", "openvino", "--strict-device", "--json")
     done = command("verify", bundles.fp32, *arguments)
     assert done.returncode == 0, done.stderr
     parity = json.loads(done.stdout)["parity"]
     assert (parity["device"], parity["sentences"]) == ("openvino", 20)
     assert parity["greedy_equal"] == parity["beam_equal"] == parity["top1_agreement"] == 1
-    assert parity["logit_difference"] < 1e-4  # bfloat16 would be off by some 0.04
+    assert parity["logit_difference"] < 1e-4  # bfloat16 would differ by about 0.04
 
 
 @pytest.mark.parametrize("precision", ["fp16", "int8"])
-def test_fewer_bits_keep_their_limits(bundles, command, lines, precision: str) -> None:
+def test_quantized_bundles_are_within_their_limits(bundles, command, lines, precision: str) -> None:
     arguments = ("--against", "models/en-de", "--input", lines(*TEXTS), "--device", "openvino", "--json")
     done = command("verify", getattr(bundles, precision), *arguments)
     assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.parametrize("num_beams", [1, 4])
-def test_it_says_what_the_cpu_says(bundles, num_beams: int) -> None:
+def test_translations_are_those_of_the_cpu(bundles, num_beams: int) -> None:
     with Translator(bundles.fp32, device="openvino", threads=1, strict_device=True) as translator:
         ours = translator.translate(TEXTS, num_beams=num_beams)
         assert translator.notes == []
@@ -38,11 +38,11 @@ def test_it_says_what_the_cpu_says(bundles, num_beams: int) -> None:
 
 
 def test_scores_of_given_translations_are_those_of_the_cpu(bundles) -> None:
-    found = []
+    scores = []
     for device in ("openvino", "cpu"):
         with Translator(bundles.fp32, device=device, threads=1) as translator:
-            found.append(translator.score(TEXTS[:1], ["Guten Morgen."])[0].score)
-    assert found[0] == pytest.approx(found[1], abs=1e-4)
+            scores.append(translator.score(TEXTS[:1], ["Guten Morgen."])[0].score)
+    assert scores[0] == pytest.approx(scores[1], abs=1e-4)
 
 
 def test_providers_are_measured_side_by_side(bundles, command) -> None:
@@ -66,6 +66,6 @@ def test_a_wrong_provider_option_is_one_sentence(bundles, command) -> None:
     assert done.stderr.count("\n") == 1
 
 
-def test_the_doctor_says_that_it_works(command) -> None:
+def test_the_doctor_reports_that_it_works(command) -> None:
     found = {one["name"]: one for one in json.loads(command("doctor", "--json").stdout)["devices"]}
     assert (found["openvino"]["offered"], found["openvino"]["works"]) == ("built in", True)

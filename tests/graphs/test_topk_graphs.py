@@ -65,9 +65,9 @@ def test_scores_of_logits_with_nan_are_nan() -> None:
         assert np.isfinite(scores[0]).all()
 
 
-@pytest.mark.parametrize("dtype", topk_graphs.KINDS)
+@pytest.mark.parametrize("dtype", topk_graphs.DTYPES)
 def test_rows_of_every_dtype_are_selected(dtype: str) -> None:
     states = (np.arange(24).reshape(4, 3, 2) % 5).astype(DTYPES[dtype])
-    [selected] = run(topk_graphs.selecting(dtype), states=states, rows=np.array([3, 1]))
+    [selected] = run(topk_graphs.select_graph(dtype), states=states, rows=np.array([3, 1]))
     assert selected.dtype == states.dtype
     assert (selected == states[[3, 1]]).all()

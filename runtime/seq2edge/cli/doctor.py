@@ -21,7 +21,7 @@ from seq2edge.devices.execution_providers import (
     load_onnxruntime,
     runtime_release,
 )
-from seq2edge.devices.memory import NO_LIMIT, granted_memory
+from seq2edge.devices.memory import NO_LIMIT, container_memory
 from seq2edge.devices.probe import Probe, probe
 from seq2edge.devices.registry import CPU, DEVICES, Device
 from seq2edge.errors import MissingExtraError
@@ -80,7 +80,7 @@ def examine(*, ask: Callable[[Device], Probe] = probe, say: Callable[[str], None
     machine = describe_environment()
     runtime = _runtime()
     probes = {device: _ask(device, ask, say) for device in DEVICES.values() if runtime and is_installed(device)}
-    limit = granted_memory()
+    limit = container_memory()
     return Health(
         machine=machine,
         memory_limit=limit,

@@ -1,27 +1,27 @@
-"""How many CPUs this process may really use, also inside a container."""
+"""Count the CPUs that this process may use, also inside a container."""
 
 import os
 from collections.abc import Iterator
 from pathlib import Path
 
-MEMBERSHIP = Path("/proc/self/cgroup")  # names the process's cgroups, one a line: number:controllers:path
+MEMBERSHIP = Path("/proc/self/cgroup")  # the cgroups of the process, one per line: number:controllers:path
 MOUNT = Path("/sys/fs/cgroup")
 
 
 def allowed_cpus(*, membership: Path = MEMBERSHIP, mount: Path = MOUNT) -> int:
-    """CPUs of the process's affinity, or of its cgroups' quota where that is less."""
+    """Return the number of CPUs in the affinity of the process, or the quota of its cgroups if that is lower."""
     return min([_cpus_of_affinity(), *cgroup_quotas(membership, mount)])
 
 
 def share_cpus(workers: int | None, threads: int | None, *, many: bool) -> tuple[int, int | None]:
-    """Workers for many texts, threads for few; whatever was asked for stays."""
+    """Choose the numbers of workers and threads that are None: workers for many texts, threads for a few."""
     if workers is None:
         workers = max(1, allowed_cpus() // (threads or 1)) if many else 1
     return workers, threads
 
 
 def cgroup_quotas(membership: Path, mount: Path) -> list[int]:
-    """CPUs that the process's cgroups and those around them grant, rounded up; a group without limit gives none."""
+    """Return the CPU quotas of the cgroups of the process and their parents, rounded up; no limit gives no entry."""
     quotas = (_quota(folder) for folder in cgroup_folders(membership, mount, "cpu"))
     return [quota for quota in quotas if quota is not None]
 
@@ -33,9 +33,9 @@ def _cpus_of_affinity() -> int:
 
 
 def cgroup_folders(membership: Path, mount: Path, controller: str) -> Iterator[Path]:
-    """Where a limit of the process may stand, from the root of each mount down; not all of them need exist.
+    """Yield the folders that may hold a limit of the process, from the root of each mount down, existing or not.
 
-    A container often sees its own group as the root, while ``membership`` still says the path on the host.
+    A container often sees its own group as the root, while ``membership`` has the path on the host.
     """
     for line in _read(membership).splitlines():
         _, _, rest = line.partition(":")
@@ -47,7 +47,7 @@ def cgroup_folders(membership: Path, mount: Path, controller: str) -> Iterator[P
         else:
             continue
         parts = [part for part in path.split("/") if part]
-        depth = 0 if ".." in parts else len(parts)  # a group outside of what the container sees
+        depth = 0 if ".." in parts else len(parts)  # a group that the container cannot see
         for top in tops:
             yield from (top.joinpath(*parts[:length]) for length in range(depth + 1))
 
@@ -67,5 +67,5 @@ def _quota(folder: Path) -> int | None:
 def _read(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8", errors="surrogateescape")
-    except (OSError, ValueError):  # what cannot be read sets no limit
+    except (OSError, ValueError):  # an unreadable file sets no limit
         return ""

@@ -1,7 +1,6 @@
-"""Find out whether a device really works, in a process of its own that may crash.
+"""Try whether a device works, in a separate process because a driver may crash.
 
-The parent starts ``python -m seq2edge.devices.probe DEVICE`` and reads one JSON object from the last line of its
-output.
+The parent starts ``python -m seq2edge.devices.probe DEVICE`` and reads a JSON object from the last line of its output.
 """
 
 import json
@@ -23,23 +22,23 @@ from seq2edge.devices.session import open_session, run_on_device
 from seq2edge.errors import Seq2EdgeError
 
 MODULE = "seq2edge.devices.probe"
-SECONDS = 120  # more than any driver needs to start
+TIMEOUT = 120  # seconds, more than any driver needs to start
 ROWS, WIDTH = 64, 512
 ROUNDS = 5
-TOLERANCE = 1e-4  # of the largest number: float32 stays far below, bfloat16 and tensor cores are above 1e-3
+TOLERANCE = 1e-4  # relative to the largest value: float32 is far below, bfloat16 and TF32 are above 1e-3
 
 
 @dataclass(frozen=True, kw_only=True)
 class ProbeOutput:
-    """What the trial graph has shown."""
+    """The results of the trial graph."""
 
-    milliseconds: float  # of some products of 64 rows, best of a few rounds
-    difference: float  # from numpy, relative to the largest number
+    milliseconds: float  # of some matrix products with 64 rows, best of a few rounds
+    difference: float  # from numpy, relative to the largest value
 
 
 @dataclass(frozen=True, kw_only=True)
 class Probe:
-    """Whether a device works, and if not, what is wrong and what helps."""
+    """Whether a device works, and if not, the problem and a workaround."""
 
     works: bool
     milliseconds: float | None = None
@@ -48,18 +47,18 @@ class Probe:
 
 
 def probe(device: Device) -> Probe:
-    """Let a child try the device; if an illegal instruction kills it, let another try with the workaround."""
-    found = ask_child([sys.executable, "-m", MODULE, device.name])
-    if "SIGILL" not in found.problem or not device.environment:
-        return found
+    """Try a device in a child process; after an illegal instruction, try again with the workaround."""
+    first = run_child([sys.executable, "-m", MODULE, device.name])
+    if "SIGILL" not in first.problem or not device.environment:
+        return first
     setting = " ".join(f"{name}={value}" for name, value in device.environment.items())
-    again = ask_child([sys.executable, "-m", MODULE, device.name], device.environment)
-    works = "works" if again.works else "was tried, but does not help"
-    return Probe(works=False, problem=found.problem, workaround=f"{setting} in the environment {works}")
+    second = run_child([sys.executable, "-m", MODULE, device.name], device.environment)
+    outcome = "helps" if second.works else "was tried, but does not help"
+    return Probe(works=False, problem=first.problem, workaround=f"{setting} in the environment {outcome}")
 
 
-def ask_child(command: Sequence[str], environment: Mapping[str, str] | None = None) -> Probe:
-    """What a child says, or how it died."""
+def run_child(command: Sequence[str], environment: Mapping[str, str] | None = None) -> Probe:
+    """Return what a child process reports, or how it ended."""
     try:
         done = subprocess.run(
             command,
@@ -68,57 +67,56 @@ def ask_child(command: Sequence[str], environment: Mapping[str, str] | None = No
             encoding="utf-8",
             errors="replace",
             check=False,
-            timeout=SECONDS,
+            timeout=TIMEOUT,
             env={**os.environ, **(environment or {})},
         )
     except subprocess.TimeoutExpired:
-        return Probe(works=False, problem=f"it did not answer within {SECONDS} seconds")
+        return Probe(works=False, problem=f"it did not answer within {TIMEOUT} seconds")
     if done.returncode < 0:
-        return Probe(works=False, problem=_death(-done.returncode))
+        return Probe(works=False, problem=_describe_signal(-done.returncode))
     try:
-        found = read_strict(Probe, json.loads(done.stdout.splitlines()[-1]), where="the child's answer")
+        return read_strict(Probe, json.loads(done.stdout.splitlines()[-1]), where="the child's answer")
     except (IndexError, ValueError, SchemaError):
-        last = (done.stderr.strip().splitlines() or ["it said nothing"])[-1]
+        last = (done.stderr.strip().splitlines() or ["no error message"])[-1]
         return Probe(works=False, problem=f"its process ended with code {done.returncode} ({last})")
-    return found
 
 
 def trial(device: Device) -> ProbeOutput:
-    """Run some matrix products on a device, and compare them with numpy's."""
+    """Run some matrix products on a device and compare the result with numpy."""
     session = open_session(topk_graphs.TRIAL, threads=allowed_cpus(), device_config=DeviceConfig(device=device.name))
     random = np.random.default_rng(0)
     left = random.standard_normal((ROWS, WIDTH)).astype(np.float32)
     right = (random.standard_normal((WIDTH, WIDTH)) / np.sqrt(WIDTH)).astype(np.float32)
-    given, seconds = {topk_graphs.LEFT: left, topk_graphs.RIGHT: right}, list[float]()
+    inputs, seconds = {topk_graphs.LEFT: left, topk_graphs.RIGHT: right}, list[float]()
     for _ in range(1 + ROUNDS):  # the first warms up
         started = time.perf_counter()
-        found = run_on_device(session, given, memory=device.memory, fetched=(topk_graphs.PRODUCT,))
+        outputs = run_on_device(session, inputs, memory=device.memory, fetched=(topk_graphs.PRODUCT,))
         seconds.append(time.perf_counter() - started)
-    wanted = left.astype(np.float64) @ np.linalg.matrix_power(right.astype(np.float64), topk_graphs.PRODUCTS)
-    difference = float(np.abs(found[topk_graphs.PRODUCT] - wanted).max() / np.abs(wanted).max())
+    expected = left.astype(np.float64) @ np.linalg.matrix_power(right.astype(np.float64), topk_graphs.PRODUCTS)
+    difference = float(np.abs(outputs[topk_graphs.PRODUCT] - expected).max() / np.abs(expected).max())
     return ProbeOutput(milliseconds=1e3 * min(seconds[1:]), difference=difference)
 
 
-def answer(device: Device) -> Probe:
-    """The child's part."""
+def probe_here(device: Device) -> Probe:
+    """Try a device in this process; runs in the child."""
     try:
-        found = trial(device)
+        output = trial(device)
     except Seq2EdgeError as error:
         return Probe(works=False, problem=str(error))
     except Exception as error:  # a provider may fail in any way
         first = next(iter(str(error).strip().splitlines()), "")
         return Probe(works=False, problem=f"{type(error).__name__}: {first}")
-    if not found.difference <= TOLERANCE:
-        problem = f"its results differ from float32 by {found.difference:.1g} of the largest number"
-        return Probe(works=False, milliseconds=found.milliseconds, problem=problem)
-    return Probe(works=True, milliseconds=round(found.milliseconds, 3))
+    if not output.difference <= TOLERANCE:
+        problem = f"its results differ from float32 by {output.difference:.1g} relative to the largest value"
+        return Probe(works=False, milliseconds=output.milliseconds, problem=problem)
+    return Probe(works=True, milliseconds=round(output.milliseconds, 3))
 
 
-def _death(number: int) -> str:
+def _describe_signal(number: int) -> str:
     name = signal.Signals(number).name if number in set(signal.Signals) else f"signal {number}"
-    what = {"SIGILL": "an illegal instruction", "SIGSEGV": "a wrong memory access", "SIGABRT": "an abort"}
+    what = {"SIGILL": "an illegal instruction", "SIGSEGV": "an invalid memory access", "SIGABRT": "an abort"}
     return f"it crashes with {what.get(name, 'a signal')} ({name})"
 
 
 if __name__ == "__main__":
-    print(json.dumps(asdict(answer(device_named(sys.argv[1])))))  # noqa: T201
+    print(json.dumps(asdict(probe_here(device_named(sys.argv[1])))))  # noqa: T201

@@ -1,6 +1,6 @@
-"""Where a bundle can be computed: one entry for each kind of device.
+"""The table of devices that bundles run on.
 
-To add a provider of onnxruntime, add an entry here: all else asks it.
+To support another execution provider of onnxruntime, add an entry here.
 """
 
 import json
@@ -11,8 +11,8 @@ from seq2edge.bundle.bundle import Dialect, Manifest, Precision
 from seq2edge.errors import BundleError, UsageError
 
 AUTO = "auto"
-HOST = "cpu"  # the memory that numpy sees
-INSTEAD = "run  pip uninstall onnxruntime; pip install "  # packages of the same module
+HOST = "cpu"  # the memory that numpy uses
+INSTEAD = "run  pip uninstall onnxruntime; pip install "  # these packages share a module
 
 
 def _nothing(threads: int) -> dict[str, str]:
@@ -21,39 +21,37 @@ def _nothing(threads: int) -> dict[str, str]:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Device:
-    """One kind of device: who computes on it, where its tensors live, and what it can run."""
+    """A type of device: its execution provider, its memory, and the bundles that it can run."""
 
     name: str
-    provider: str  # onnxruntime's name for who computes
-    memory: str = HOST  # onnxruntime's name for where bound tensors live
-    plugin: str = ""  # module that brings the provider to an onnxruntime without it
-    install: str  # how to get the provider
-    wants: str  # besides that
-    options: Callable[[int], dict[str, str]] = _nothing  # for so many threads; they make it compute in float32
-    fixed_shapes: tuple[str, ...] = ()  # options that only work where no shape changes, which are refused
+    provider: str  # onnxruntime's name of the execution provider
+    memory: str = HOST  # onnxruntime's name of the memory of bound tensors
+    plugin: str = ""  # module that adds the provider to an onnxruntime without it
+    install: str  # how to install the provider
+    requires: str  # hardware and other software
+    options: Callable[[int], dict[str, str]] = _nothing  # of the provider, for a number of threads: compute in float32
+    fixed_shapes: tuple[str, ...] = ()  # refused options: they only work if no shape changes
     dialects: tuple[Dialect, ...] = ("portable",)
-    precisions: tuple[Precision, ...] = ("fp32", "fp16-compute", "fp16")  # the last is what is advised instead
-    environment: Mapping[str, str] = field(
-        default_factory=dict
-    )  # what to set if it crashes with an illegal instruction
+    precisions: tuple[Precision, ...] = ("fp32", "fp16-compute", "fp16")  # the last one is the advice for other bundles
+    environment: Mapping[str, str] = field(default_factory=dict)  # workaround for crashes with an illegal instruction
 
     @property
     def is_host(self) -> bool:
-        """Whether its tensors are where numpy sees them."""
+        """Whether its tensors are in the memory that numpy uses."""
         return self.memory == HOST
 
     def check(self, manifest: Manifest) -> None:
-        """Refuse a bundle that it cannot run, with the command that makes one that it can."""
-        made = "seq2edge export CHECKPOINT BUNDLE"
+        """Raise an error if the device cannot run a bundle, with the command that exports one that it can."""
+        export = "seq2edge export CHECKPOINT BUNDLE"
         if manifest.dialect not in self.dialects:
             raise BundleError(
                 f"the bundle is in the dialect {manifest.dialect!r}, but {self.name} runs {self.dialects[0]!r}: "
-                f"make one with  {made} --dialect {self.dialects[0]} --precision {self._nearest(manifest.precision)}"
+                f"run  {export} --dialect {self.dialects[0]} --precision {self._nearest(manifest.precision)}"
             )
         if manifest.precision not in self.precisions:
             raise BundleError(
                 f"the bundle is in {manifest.precision}, but {self.name} runs {', '.join(self.precisions)}: "
-                f"make one with  {made} --dialect {manifest.dialect} --precision {self._nearest(manifest.precision)}"
+                f"run  {export} --dialect {manifest.dialect} --precision {self._nearest(manifest.precision)}"
             )
 
     def _nearest(self, precision: Precision) -> Precision:
@@ -61,7 +59,7 @@ class Device:
 
 
 def _openvino(threads: int) -> dict[str, str]:
-    """OpenVINO computes in bfloat16 by itself where the CPU can."""
+    """Set float32, because OpenVINO computes in bfloat16 by default on CPUs that have it."""
     config = {"CPU": {"INFERENCE_PRECISION_HINT": "f32", "INFERENCE_NUM_THREADS": str(threads)}}
     return {"device_type": "CPU", "load_config": json.dumps(config)}
 
@@ -73,9 +71,9 @@ DEVICES = {
             name="cpu",
             provider="CPUExecutionProvider",
             install="run  pip install 'seq2edge[cpu]'",
-            wants="nothing else",
+            requires="nothing else",
             dialects=("ort", "portable"),
-            # It widens fp16-compute again.
+            # onnxruntime converts fp16-compute to float32.
             precisions=("fp32", "fp16", "fp16-compute", "int8", "int8-blocks", "int4", "mixed"),
         ),
         Device(
@@ -83,7 +81,7 @@ DEVICES = {
             provider="CUDAExecutionProvider",
             memory="cuda",
             install=INSTEAD + "'seq2edge[cuda]'",
-            wants="an NVIDIA GPU with its driver, CUDA and cuDNN",
+            requires="an NVIDIA GPU with its driver, CUDA and cuDNN",
             options=lambda threads: {"use_tf32": "0"},  # tensor cores would round float32 to 10 bits
             fixed_shapes=("enable_cuda_graph",),
         ),
@@ -92,8 +90,8 @@ DEVICES = {
             provider="TensorrtExecutionProvider",
             memory="cuda",
             install=INSTEAD + "'seq2edge[cuda]'",
-            # It has no option for it, so tensor cores are told by the environment to keep float32 whole.
-            wants="an NVIDIA GPU with its driver, CUDA, cuDNN and TensorRT, and NVIDIA_TF32_OVERRIDE=0",
+            # It has no option to turn off TF32, only the environment variable.
+            requires="an NVIDIA GPU with its driver, CUDA, cuDNN and TensorRT, and NVIDIA_TF32_OVERRIDE=0",
             fixed_shapes=("trt_cuda_graph_enable",),
         ),
         Device(
@@ -101,10 +99,10 @@ DEVICES = {
             provider="OpenVINOExecutionProvider",
             plugin="onnxruntime_ep_openvino",
             install=INSTEAD + "'seq2edge[openvino]', or on Intel hardware  pip install 'seq2edge[openvino-plugin]'",
-            wants="an x86-64 CPU; the plugin wants Intel hardware",
+            requires="an x86-64 CPU; the plugin requires Intel hardware",
             options=_openvino,
             precisions=("fp32", "fp16", "int8"),
-            environment={"ONEDNN_MAX_CPU_ISA": "AVX512_CORE"},  # its code for AMX dies on some virtual CPUs
+            environment={"ONEDNN_MAX_CPU_ISA": "AVX512_CORE"},  # its AMX code crashes on some virtual CPUs
         ),
         Device(
             name="webgpu",
@@ -112,14 +110,14 @@ DEVICES = {
             memory="webgpu",
             plugin="onnxruntime_ep_webgpu",
             install="run  pip install 'seq2edge[webgpu]'",
-            wants="a GPU with a driver for Vulkan (and libvulkan.so.1), Direct3D 12 or Metal",
+            requires="a GPU with a driver for Vulkan (and libvulkan.so.1), Direct3D 12 or Metal",
             fixed_shapes=("enableGraphCapture",),
         ),
         Device(
             name="coreml",
             provider="CoreMLExecutionProvider",
             install="it comes with onnxruntime on macOS",
-            wants="macOS",
+            requires="macOS",
             # The older format, and the neural engine, compute in float16.
             options=lambda threads: {"ModelFormat": "MLProgram", "MLComputeUnits": "CPUAndGPU"},
             precisions=("fp32",),
@@ -129,7 +127,7 @@ DEVICES = {
             provider="DmlExecutionProvider",
             memory="dml",
             install=INSTEAD + "onnxruntime-directml",
-            wants="Windows with a GPU for Direct3D 12",
+            requires="Windows with a GPU for Direct3D 12",
             fixed_shapes=("enable_graph_capture",),
         ),
     )
@@ -139,11 +137,11 @@ CPU = DEVICES["cpu"]
 
 @dataclass(frozen=True, kw_only=True)
 class DeviceConfig:
-    """Where to compute, as somebody asked for it."""
+    """The device to compute on, with options."""
 
     device: str = "cpu"
-    options: dict[str, str] = field(default_factory=dict)  # of its provider, over those of the device
-    strict: bool = False  # that a node lands on another provider is an error
+    options: dict[str, str] = field(default_factory=dict)  # of its provider, overriding those of the device
+    strict: bool = False  # a node on another provider is an error
 
     @property
     def kind(self) -> Device:
@@ -152,21 +150,21 @@ class DeviceConfig:
 
 def device_named(name: str) -> Device:
     if name not in DEVICES:
-        raise UsageError(f"there is no device {name!r}; there is {', '.join((AUTO, *DEVICES))}")
+        raise UsageError(f"there is no device {name!r}; choose from {', '.join((AUTO, *DEVICES))}")
     return DEVICES[name]
 
 
 def provider_options(device_config: DeviceConfig, threads: int) -> dict[str, str]:
-    """What the provider is told; what only works with fixed shapes would give wrong results, so it is refused."""
+    """Return the options of the provider; refuse those for fixed shapes, which would give wrong results."""
     for name in device_config.kind.fixed_shapes:
         if device_config.options.get(name, "0").lower() not in ("0", "false"):
-            raise UsageError(f"the option {name} needs shapes that never change, but the cache grows: leave it out")
+            raise UsageError(f"the option {name} needs shapes that never change, but the KV cache grows: leave it out")
     return {**device_config.kind.options(threads), **device_config.options}
 
 
 def parse_options(pairs: tuple[str, ...]) -> dict[str, str]:
-    """``("name=value",)`` as a command line has it."""
+    """Parse options of the form ``name=value`` from the command line."""
     wrong = [pair for pair in pairs if not pair.partition("=")[0] or "=" not in pair]
     if wrong:
-        raise UsageError(f"{wrong[0]!r} is no provider option: write  --provider-option NAME=VALUE")
+        raise UsageError(f"{wrong[0]!r} is not a provider option: write  --provider-option NAME=VALUE")
     return {name: value for name, _, value in (pair.partition("=") for pair in pairs)}

@@ -1,7 +1,4 @@
-"""onnxruntime sessions of a bundle.
-
-Tensors that stay where a device has them, from one graph to the next.
-"""
+"""Open onnxruntime sessions for a device and run them."""
 
 from collections import Counter
 from collections.abc import Collection, Mapping
@@ -12,42 +9,27 @@ import numpy as np
 from numpy.typing import NDArray
 
 from seq2edge.bundle import tensor_names
-from seq2edge.devices.execution_providers import add_provider, load_onnxruntime, why_not
-from seq2edge.devices.memory import arena, give_back_pages
+from seq2edge.devices.execution_providers import add_provider, load_onnxruntime, missing_requirement
+from seq2edge.devices.memory import arena, release_pages
 from seq2edge.devices.registry import CPU, HOST, Device, DeviceConfig, provider_options
 from seq2edge.errors import BundleError, Seq2EdgeError, UsageError
 
 if TYPE_CHECKING:
     from onnxruntime import InferenceSession, IOBinding, SessionOptions
 
+Array = NDArray[Any]
+Tensor = Any  # an array, or an OrtValue in the memory of the device
 CPU_CONFIG = DeviceConfig()
-# Operators that compute shapes, indices and token ids in our graphs: onnxruntime computes these on the CPU on purpose,
-# wherever the rest is. With numbers of the model in them they would be on the device, which has all of them.
-COUNTING = {
+# Operators that our graphs use for shapes, indices and token ids, which onnxruntime deliberately keeps on the CPU.
+# Where they compute states, they run on the device, since every provider supports them.
+SHAPE_OPERATORS = {
     *("Shape", "Size", "Squeeze", "Unsqueeze", "Concat", "Slice", "Gather", "Range", "Reshape", "Cast"),
     *("Add", "Sub", "Mul", "LessOrEqual"),
 }
 
 
-def run(session: "InferenceSession", feed: dict[str, Any], wanted: list[str] | None = None) -> list[Any]:
-    """The wanted outputs of a graph, or all of them."""
-    try:
-        outputs: list[Any] = session.run(wanted, feed)
-    except Exception as error:  # onnxruntime's errors have no common class
-        raise BundleError(f"onnxruntime could not run the graph ({_first_line(error)})") from None
-    return outputs
-
-
-def run_bound(session: "InferenceSession", binding: "IOBinding") -> None:
-    """The same with inputs and outputs that are bound to memory."""
-    try:
-        session.run_with_iobinding(binding)
-    except Exception as error:  # onnxruntime's errors have no common class
-        raise BundleError(f"onnxruntime could not run the graph ({_first_line(error)})") from None
-
-
 def open_session(path: Path, *, threads: int, device_config: DeviceConfig = CPU_CONFIG) -> "InferenceSession":
-    """Load a graph for a device; that another one would run it is an error."""
+    """Load a graph for a device; falling back to another one is an error."""
     runtime, device = load_onnxruntime(), device_config.kind
     options = _options(threads)
     if device is not CPU:
@@ -65,86 +47,40 @@ def open_session(path: Path, *, threads: int, device_config: DeviceConfig = CPU_
             release = runtime.__version__
             raise BundleError(f"{path} cannot be loaded by onnxruntime {release} ({_first_line(error)})") from None
         raise UsageError(
-            f"the device {device.name!r} cannot run {path}: {why_not(device)} ({_first_line(error)})"
+            f"the device {device.name!r} cannot run {path}: {missing_requirement(device)} ({_first_line(error)})"
         ) from None
     if device.provider not in session.get_providers():  # onnxruntime falls back to the CPU
-        raise UsageError(f"the device {device.name!r} cannot be used here: {why_not(device)}")
+        raise UsageError(f"the device {device.name!r} cannot be used here: {missing_requirement(device)}")
     if device_config.strict:
         _check_strict(session, path, device_config)
-    give_back_pages(path.with_name(tensor_names.WEIGHTS))
+    release_pages(path.with_name(tensor_names.WEIGHTS))
     return session
 
 
-def slow_fusions(device: Device = CPU) -> list[str]:
-    """Optimizers of onnxruntime that make graphs slower there.
-
-    On a CPU, SkipLayerNormalization takes up to six times as long as the Add and the LayerNormalization that it is made
-    of (``benchmarks/fused_operators.py``). Without it, the base model in float32 was 5 to 9 % faster.
-    """
-    return ["SkipLayerNormFusion"] if device is CPU else []
-
-
-def nodes_on_other_providers(
-    session: "InferenceSession", device_config: DeviceConfig
-) -> dict[str, Counter[str]] | None:
-    """The nodes that other providers than the device's run, by provider and operator; None where nobody can tell."""
-    if device_config.kind is CPU:  # there is no other
-        return {}
-    if not hasattr(session, "get_provider_graph_assignment_info"):
-        return None
-    found: dict[str, Counter[str]] = {}
-    for part in session.get_provider_graph_assignment_info():
-        if part.ep_name != device_config.kind.provider:
-            found.setdefault(part.ep_name, Counter()).update(node.op_type for node in part.get_nodes())
-    return found
+def run(session: "InferenceSession", feed: dict[str, Any], names: list[str] | None = None) -> list[Any]:
+    """Run a graph and return the named outputs, by default all."""
+    try:
+        outputs: list[Any] = session.run(names, feed)
+    except Exception as error:  # onnxruntime's errors have no common class
+        raise BundleError(f"onnxruntime could not run the graph ({_first_line(error)})") from None
+    return outputs
 
 
-def compute_nodes(operators: Counter[str]) -> Counter[str]:
-    """Those operators that compute numbers of the model, not shapes and indices."""
-    return Counter({name: count for name, count in operators.items() if name not in COUNTING})
-
-
-def _check_strict(session: "InferenceSession", path: Path, device_config: DeviceConfig) -> None:
-    found = nodes_on_other_providers(session, device_config)
-    if found is None:
-        raise UsageError(
-            "this onnxruntime cannot tell where nodes run: take release 1.24 or newer, or no strict device"
-        )
-    for provider, operators in found.items():
-        numbers = compute_nodes(operators)
-        if numbers:
-            named = ", ".join(f"{name} {count}" for name, count in numbers.most_common())
-            raise UsageError(
-                f"{provider} instead of {device_config.device} would run nodes of {path}: {named}; "
-                "take another bundle, or no strict device"
-            )
-
-
-def _options(threads: int) -> "SessionOptions":
-    options = load_onnxruntime().SessionOptions()
-    options.intra_op_num_threads = threads
-    options.inter_op_num_threads = 1
-    options.log_severity_level = 4  # errors come as exceptions too
-    options.enable_mem_pattern = False  # shapes change with every step
-    options.add_session_config_entry("session.intra_op.allow_spinning", "0")  # spinning starves a busy machine
-    return options
-
-
-def _first_line(error: Exception) -> str:
-    return next(iter(str(error).strip().splitlines()), type(error).__name__)
-
-
-Array = NDArray[Any]
-Tensor = Any  # an array, or where the device's memory is not numpy's, an OrtValue there
+def run_bound(session: "InferenceSession", binding: "IOBinding") -> None:
+    """Run a graph with bound inputs and outputs."""
+    try:
+        session.run_with_iobinding(binding)
+    except Exception as error:  # onnxruntime's errors have no common class
+        raise BundleError(f"onnxruntime could not run the graph ({_first_line(error)})") from None
 
 
 def run_on_device(
     session: "InferenceSession", inputs: Mapping[str, Tensor], *, memory: str, fetched: Collection[str] = ()
 ) -> dict[str, Tensor]:
-    """All outputs by name: those that are ``fetched`` as arrays, all others in the memory of the device.
+    """Run a graph and return its outputs by name: ``fetched`` ones as arrays, all others in the memory of the device.
 
-    Of the inputs, arrays are brought to the device, and tensors that are there already stay. In numpy's own memory all
-    of them are arrays: to bind each call anew would cost a third of the time of a small model there.
+    Input arrays are copied to the device; tensors that are already there are not. On the host all tensors are arrays,
+    and IO binding is not used, because binding every call would take a third of the time of a small model.
     """
     names = [output.name for output in session.get_outputs()]
     if memory == HOST:
@@ -156,5 +92,64 @@ def run_on_device(
     for name in names:
         binding.bind_output(name, HOST if name in fetched else memory)
     run_bound(session, binding)
-    found = zip(names, binding.get_outputs(), strict=True)
-    return {name: value.numpy() if name in fetched else value for name, value in found}
+    outputs = zip(names, binding.get_outputs(), strict=True)
+    return {name: value.numpy() if name in fetched else value for name, value in outputs}
+
+
+def slow_fusions(device: Device = CPU) -> list[str]:
+    """Return the optimizers of onnxruntime that make graphs slower on a device.
+
+    On a CPU, SkipLayerNormalization takes up to six times as long as the Add and LayerNormalization that it replaces
+    (``benchmarks/fused_operators.py``). Without it, the base model in float32 was 5 to 9 % faster.
+    """
+    return ["SkipLayerNormFusion"] if device is CPU else []
+
+
+def nodes_on_other_providers(
+    session: "InferenceSession", device_config: DeviceConfig
+) -> dict[str, Counter[str]] | None:
+    """Count the nodes that other providers run, by provider and operator; None if onnxruntime does not report it."""
+    if device_config.kind is CPU:  # runs all nodes
+        return {}
+    if not hasattr(session, "get_provider_graph_assignment_info"):
+        return None
+    nodes: dict[str, Counter[str]] = {}
+    for part in session.get_provider_graph_assignment_info():
+        if part.ep_name != device_config.kind.provider:
+            nodes.setdefault(part.ep_name, Counter()).update(node.op_type for node in part.get_nodes())
+    return nodes
+
+
+def compute_nodes(operators: Counter[str]) -> Counter[str]:
+    """Return the operators that compute states, not shapes and indices."""
+    return Counter({name: count for name, count in operators.items() if name not in SHAPE_OPERATORS})
+
+
+def _check_strict(session: "InferenceSession", path: Path, device_config: DeviceConfig) -> None:
+    nodes = nodes_on_other_providers(session, device_config)
+    if nodes is None:
+        raise UsageError(
+            "this onnxruntime does not report where nodes run: install 1.24 or newer, or leave out --strict-device"
+        )
+    for provider, operators in nodes.items():
+        computing = compute_nodes(operators)
+        if computing:
+            listed = ", ".join(f"{name} {count}" for name, count in computing.most_common())
+            raise UsageError(
+                f"{provider} instead of {device_config.device} would run nodes of {path}: {listed}; "
+                "use another bundle, or leave out --strict-device"
+            )
+
+
+def _options(threads: int) -> "SessionOptions":
+    options = load_onnxruntime().SessionOptions()
+    options.intra_op_num_threads = threads
+    options.inter_op_num_threads = 1
+    options.log_severity_level = 4  # errors are raised as exceptions
+    options.enable_mem_pattern = False  # shapes change with every step
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")  # spinning slows down a busy machine
+    return options
+
+
+def _first_line(error: Exception) -> str:
+    return next(iter(str(error).strip().splitlines()), type(error).__name__)

@@ -39,7 +39,7 @@ class DeviceTopK:
             return open_session(file, threads=threads, device_config=selector)
 
         self.likeliest, self.best = opened(topk_graphs.LIKELIEST), opened(topk_graphs.BEST)
-        self.selecting = {dtype: opened(topk_graphs.selecting(dtype)) for dtype in sorted(dtypes)}
+        self.selecting = {dtype: opened(topk_graphs.select_graph(dtype)) for dtype in sorted(dtypes)}
 
     def top_k(self, logits: Tensor, k: int) -> TopK:  # (B, K, V) -> (B, K, k) each
         """Return the best tokens of each row, best first; only these leave the device."""

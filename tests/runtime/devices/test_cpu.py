@@ -1,4 +1,4 @@
-"""The CPUs that a process may use are those of its affinity, or fewer where its container says so."""
+"""A process may use the CPUs of its affinity, or fewer if its container has a quota."""
 
 import os
 from pathlib import Path
@@ -93,7 +93,7 @@ def test_version_1_is_understood_wherever_its_controller_is_mounted(tree: Tree, 
     assert tree.quotas() == [3]
 
 
-def test_version_1_says_minus_one_when_there_is_no_limit(tree: Tree) -> None:
+def test_minus_one_in_version_1_means_no_limit(tree: Tree) -> None:
     tree.member("4:cpu,cpuacct:/")
     tree.write("cpu/cpu.cfs_quota_us", "-1\n")
     tree.write("cpu/cpu.cfs_period_us", "100000\n")
@@ -117,7 +117,7 @@ def test_version_1_says_minus_one_when_there_is_no_limit(tree: Tree) -> None:
         b"\xff \0",
     ],
 )
-def test_an_odd_quota_sets_no_limit(tree: Tree, content: str | bytes) -> None:
+def test_an_invalid_quota_sets_no_limit(tree: Tree, content: str | bytes) -> None:
     tree.member("0::/job")
     tree.write("job/cpu.max", content)
     assert tree.quotas() == []
@@ -132,6 +132,6 @@ def test_a_folder_in_place_of_a_file_sets_no_limit(tree: Tree) -> None:
 @pytest.mark.parametrize(
     "content", [b"", b"\n\n:::::", b"0::", b"no colon", b"\xff:\xfe:\xfd", b"0::/a\x00b", b"0::/" + b"x" * 9999]
 )
-def test_an_odd_list_of_groups_does_no_harm(tree: Tree, content: bytes) -> None:
+def test_an_invalid_list_of_groups_is_ignored(tree: Tree, content: bytes) -> None:
     tree.membership.write_bytes(content)
     assert tree.quotas() == []

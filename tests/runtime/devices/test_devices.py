@@ -1,4 +1,4 @@
-"""Where to compute: the table of devices, what each refuses, and which is taken by itself."""
+"""The table of devices, the bundles and options that each refuses, and the choice of auto."""
 
 from collections import Counter
 from dataclasses import replace
@@ -28,7 +28,7 @@ def test_a_device_that_is_not_installed_says_how_to_get_it() -> None:
             open_session(topk_graphs.TRIAL, threads=1, device_config=DeviceConfig(device=name))
 
 
-def test_a_device_that_is_not_there_comes_before_a_bundle_that_does_not_fit() -> None:
+def test_a_missing_device_is_reported_before_an_unsuitable_bundle() -> None:
     with pytest.raises(UsageError, match="not installed"):
         Translator(device="directml")
 
@@ -47,7 +47,7 @@ def test_the_cpu_runs_every_bundle() -> None:
         CPU.check(replace(MANIFEST, precision=precision))
 
 
-def test_graphs_that_compute_in_half_are_for_gpus_and_for_trying_them_out() -> None:
+def test_graphs_that_compute_in_fp16_are_for_gpus_and_the_cpu() -> None:
     half = replace(MANIFEST, dialect="portable", precision="fp16-compute")
     for name in ("cpu", "cuda", "tensorrt", "webgpu", "directml"):
         DEVICES[name].check(half)
@@ -56,13 +56,13 @@ def test_graphs_that_compute_in_half_are_for_gpus_and_for_trying_them_out() -> N
             DEVICES[name].check(half)
 
 
-def test_providers_are_told_not_to_round() -> None:
+def test_provider_options_keep_float32() -> None:
     assert provider_options(DeviceConfig(device="cuda"), 1)["use_tf32"] == "0"
     assert '"INFERENCE_PRECISION_HINT": "f32"' in provider_options(DeviceConfig(device="openvino"), 3)["load_config"]
     assert '"INFERENCE_NUM_THREADS": "3"' in provider_options(DeviceConfig(device="openvino"), 3)["load_config"]
 
 
-def test_given_provider_options_win() -> None:
+def test_provider_options_of_the_user_take_precedence() -> None:
     assert provider_options(DeviceConfig(device="openvino", options={"device_type": "GPU"}), 1)["device_type"] == "GPU"
 
 
@@ -81,7 +81,7 @@ def test_provider_options_are_read_from_the_command_line() -> None:
             parse_options((wrong,))
 
 
-def test_the_fastest_device_is_taken_if_it_is_faster_by_a_margin() -> None:
+def test_the_fastest_device_is_chosen_if_it_is_faster_by_a_margin() -> None:
     def probes(**times: float | None) -> dict:
         found = {DEVICES[name]: Probe(works=time is not None, milliseconds=time) for name, time in times.items()}
         return {CPU: Probe(works=True, milliseconds=10.0), **found}
@@ -102,35 +102,35 @@ def test_auto_only_tries_devices_that_can_run_the_bundle(monkeypatch: pytest.Mon
         return Probe(works=True, milliseconds=10.0 if device is CPU else 1.0)
 
     assert (
-        resolve_device(DeviceConfig(device="auto"), MANIFEST, ask=ask).device == "cpu"
+        resolve_device(DeviceConfig(device="auto"), MANIFEST, try_device=ask).device == "cpu"
     )  # the embedded bundle is for the CPU alone
     assert tried == []
     portable = replace(MANIFEST, dialect="portable", precision="fp32")
-    assert resolve_device(DeviceConfig(device="auto", strict=True), portable, ask=ask) == DeviceConfig(
+    assert resolve_device(DeviceConfig(device="auto", strict=True), portable, try_device=ask) == DeviceConfig(
         device="webgpu", strict=True
     )
     assert tried == ["cpu", "webgpu"]
-    assert resolve_device(DeviceConfig(device="openvino"), portable, ask=ask).device == "openvino"
+    assert resolve_device(DeviceConfig(device="openvino"), portable, try_device=ask).device == "openvino"
 
 
-def test_auto_takes_no_provider_options() -> None:
+def test_auto_refuses_provider_options() -> None:
     with pytest.raises(UsageError, match="name it with --device"):
         resolve_device(DeviceConfig(device="auto", options={"a": "1"}), MANIFEST)
 
 
-def test_auto_translates_and_says_where() -> None:
+def test_auto_translates_and_reports_the_device() -> None:
     with Translator(device="auto", strict_device=True) as translator:
         assert translator.device_config.device in DEVICES
         assert translator.translate(["Good morning."])[0].text
 
 
-def test_what_runs_elsewhere_is_told_apart_from_counting_sizes() -> None:
+def test_shape_operators_are_not_compute_nodes() -> None:
     assert compute_nodes(Counter(Shape=3, Concat=2, LessOrEqual=1)) == Counter()
     assert compute_nodes(Counter(Shape=3, MatMul=2)) == Counter(MatMul=2)
 
 
 class Split:
-    """A session of which another provider runs a part."""
+    """A session in which another provider runs some nodes."""
 
     def __init__(self, **operators: int) -> None:
         self.operators = operators
@@ -166,13 +166,11 @@ def test_nodes_on_another_provider_are_noted_and_strictness_makes_them_an_error(
     engine.encoder, engine.decoder, engine.device_config = Split(Shape=1), Split(MatMul=2), device_config
     assert engine.notes == ["3 nodes run on CPUExecutionProvider instead of webgpu, among them MatMul 2"]
     engine.decoder = Split(Concat=2)
-    assert engine.notes == [
-        "3 nodes that count sizes and device_configs run on CPUExecutionProvider, all others on webgpu"
-    ]
+    assert engine.notes == ["3 shape and index nodes run on CPUExecutionProvider, all others on webgpu"]
 
 
-def test_an_onnxruntime_that_cannot_tell_is_no_reason_to_pretend() -> None:
+def test_a_strict_device_needs_an_onnxruntime_that_reports_where_nodes_run() -> None:
     from seq2edge.devices.session import _check_strict
 
-    with pytest.raises(UsageError, match="cannot tell where nodes run"):
+    with pytest.raises(UsageError, match="does not report where nodes run"):
         _check_strict(object(), Path("decoder.onnx"), DeviceConfig(device="webgpu"))

@@ -1,4 +1,4 @@
-"""Pages of a mapped file leave the memory, and come back with what the file holds."""
+"""Pages of a mapped file are released, and can be read again."""
 
 import mmap
 import re
@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from seq2edge.devices import memory
-from seq2edge.devices.memory import give_back_pages
+from seq2edge.devices.memory import release_pages
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="other systems have no list of mappings")
 SIZE = 2**20
@@ -31,32 +31,32 @@ def mapped(path: Path) -> mmap.mmap:
         return mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_COPY)  # private, as onnxruntime maps it
 
 
-def test_what_was_only_read_leaves_the_memory_and_can_be_read_again(file: Path) -> None:
+def test_pages_that_were_only_read_are_released_and_can_be_read_again(file: Path) -> None:
     with mapped(file) as content:
         assert content[:] == file.read_bytes()
         assert kilobytes_in_memory(file) == SIZE // 1024
-        give_back_pages(file)
+        release_pages(file)
         assert kilobytes_in_memory(file) == 0
         assert content[:] == file.read_bytes()
 
 
-def test_what_was_written_to_stays(file: Path) -> None:
+def test_pages_that_were_written_to_stay(file: Path) -> None:
     with mapped(file) as content:
         content[5:8] = b"new"
-        give_back_pages(file)
+        release_pages(file)
         assert content[5:8] == b"new"
 
 
 def test_other_files_stay(file: Path, tmp_path: Path) -> None:
     with mapped(file) as content:
         assert content[:] == file.read_bytes()
-        give_back_pages(tmp_path / "nothing")
+        release_pages(tmp_path / "nothing")
         assert kilobytes_in_memory(file) == SIZE // 1024
 
 
-def test_without_the_lists_of_linux_nothing_happens(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_pagemap_of_linux_nothing_happens(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(memory, "PAGES", file.parent / "nothing")
     with mapped(file) as content:
         assert content[:] == file.read_bytes()
-        give_back_pages(file)
+        release_pages(file)
         assert kilobytes_in_memory(file) == SIZE // 1024

@@ -1,4 +1,4 @@
-"""Devices are tried in processes that may crash."""
+"""Devices are tried in separate processes, which may crash."""
 
 import os
 import sys
@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from seq2edge.devices import probe as module
-from seq2edge.devices.probe import answer, ask_child, probe
+from seq2edge.devices.probe import probe, probe_here, run_child
 from seq2edge.devices.registry import CPU, DEVICES
 
 # Python runs this before anything else: a provider whose code the CPU cannot run, unless it is told to use less.
@@ -29,7 +29,7 @@ def test_the_cpu_works() -> None:
     assert found.milliseconds > 0
 
 
-def test_a_device_that_is_not_there_is_told_by_the_child() -> None:
+def test_a_device_that_is_not_installed_is_reported_by_the_child() -> None:
     found = probe(DEVICES["directml"])
     assert not found.works
     assert "not installed" in found.problem
@@ -37,10 +37,10 @@ def test_a_device_that_is_not_there_is_told_by_the_child() -> None:
 
 @pytest.mark.parametrize(
     ("signal", "words"),
-    [("SIGILL", "an illegal instruction"), ("SIGSEGV", "a wrong memory access"), ("SIGABRT", "an abort")],
+    [("SIGILL", "an illegal instruction"), ("SIGSEGV", "an invalid memory access"), ("SIGABRT", "an abort")],
 )
 def test_a_crash_is_named(signal: str, words: str) -> None:
-    found = ask_child(child(f"import os, signal; os.kill(os.getpid(), signal.{signal})"))
+    found = run_child(child(f"import os, signal; os.kill(os.getpid(), signal.{signal})"))
     assert (found.works, found.problem) == (False, f"it crashes with {words} ({signal})")
 
 
@@ -55,18 +55,18 @@ def test_an_illegal_instruction_comes_with_the_workaround_that_was_tried(
     assert probe(CPU).workaround == ""  # there is none
 
 
-def test_a_child_that_hangs_or_talks_nonsense_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_child_that_hangs_or_writes_no_json_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (
         "ended with code 3 (oh)"
-        in ask_child(child("import sys; print('x'); sys.stderr.write('oh'); sys.exit(3)")).problem
+        in run_child(child("import sys; print('x'); sys.stderr.write('oh'); sys.exit(3)")).problem
     )
-    assert "it said nothing" in ask_child(child("pass")).problem
-    monkeypatch.setattr(module, "SECONDS", 0.2)
-    assert "did not answer" in ask_child(child("import time; time.sleep(60)")).problem
+    assert "no error message" in run_child(child("pass")).problem
+    monkeypatch.setattr(module, "TIMEOUT", 0.2)
+    assert "did not answer" in run_child(child("import time; time.sleep(60)")).problem
 
 
-def test_results_that_are_not_those_of_float32_are_a_problem(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_results_less_accurate_than_float32_are_a_problem(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "TOLERANCE", 0.0)  # as if a provider had rounded
-    found = answer(CPU)
+    found = probe_here(CPU)
     assert not found.works
     assert "differ from float32" in found.problem

@@ -1,4 +1,4 @@
-"""What onnxruntime says, in one sentence."""
+"""Errors of onnxruntime become one sentence."""
 
 import pytest
 
@@ -7,12 +7,12 @@ from seq2edge.errors import BundleError
 
 
 class Broken:
-    """A session whose error says nothing."""
+    """A session whose error has no message."""
 
     def run(self, wanted: object, feed: object) -> None:
         raise MemoryError
 
 
-def test_an_error_without_a_message_is_named_by_its_kind() -> None:
+def test_an_error_without_a_message_is_named_by_its_type() -> None:
     with pytest.raises(BundleError, match="MemoryError"):
         run(Broken(), {})
