@@ -1,4 +1,4 @@
-"""``seq2edge bench``: how fast, how large and how good bundles are, also beside other tools with the same weights."""
+"""``seq2edge bench``: measure speed, memory and quality of bundles, also compared with other tools."""
 
 from itertools import islice
 from pathlib import Path
@@ -10,40 +10,40 @@ from seq2edge.cli.click_options import device_options, signature_option
 
 COUNT = click.IntRange(min=1)
 FILE = click.Path(path_type=Path)
-ENVIRONMENT = ".venv-optimum/bin/python"  # made by  make optimum
+OPTIMUM_PYTHON = ".venv-optimum/bin/python"  # created by  make optimum
 
 
 @click.command()
-@click.option("-m", "--model", "models", type=FILE, multiple=True, help="Bundle folder; left out, the embedded model.")
-@click.option("-i", "--input", "source", type=FILE, help="Sentences, one a line; left out, some built-in ones.")
-@click.option("-r", "--reference", type=FILE, help="Their translations, one a line; adds BLEU.")
-@click.option("--lines", type=COUNT, help="Take only so many lines of the input.")
+@click.option("-m", "--model", "models", type=FILE, multiple=True, help="Bundle folder; default: the embedded model.")
+@click.option("-i", "--input", "source", type=FILE, help="Sentences, one per line; default: built-in ones.")
+@click.option("-r", "--reference", type=FILE, help="Reference translations, one per line; adds BLEU.")
+@click.option("--lines", type=COUNT, help="Use only the first N lines of the input.", metavar="N")
 @device_options(several=True)
 @click.option("--threads", type=COUNT, multiple=True, default=(1,), show_default=True, help="CPU threads.")
 @click.option("--batch-size", "batch_sizes", type=COUNT, multiple=True, default=(1,), show_default=True)
 @click.option("--num-beams", type=COUNT, multiple=True, default=(1,), show_default=True, help="1 is greedy search.")
-@click.option("--new-tokens", type=COUNT, help="Let every output have exactly so many tokens.")
-@click.option("--rounds", type=COUNT, default=5, show_default=True, help="How often each system has its turn.")
-@click.option("--memory/--no-memory", default=True, help="Measure loading and memory in processes of their own.")
+@click.option("--new-tokens", type=COUNT, help="Generate exactly N tokens for every output.", metavar="N")
+@click.option("--rounds", type=COUNT, default=5, show_default=True, help="How many turns each system has.")
+@click.option("--memory/--no-memory", default=True, help="Measure load time and memory in separate processes.")
 @click.option(
     "--against",
     metavar="PEER",
     multiple=True,
     help="Also measure this tool with the same weights: torch, ctranslate2 or optimum.",
 )
-@click.option("--checkpoint", type=FILE, help="What the bundle was made from; peers get their weights from it.")
+@click.option("--checkpoint", type=FILE, help="Checkpoint that the bundle was made from; peers use its weights.")
 @click.option(
     "--optimum-python",
     type=FILE,
-    default=Path(ENVIRONMENT),
+    default=Path(OPTIMUM_PYTHON),
     show_default=True,
     envvar="SEQ2EDGE_OPTIMUM_PYTHON",
-    help="Python of an environment that has optimum-onnx.",
+    help="Python of an environment with optimum-onnx.",
 )
 @signature_option
-@click.option("--json", "json_file", type=FILE, help="Write everything to this file.")
+@click.option("--json", "json_file", type=FILE, help="Write all results to this file.")
 @click.option("--plot", type=FILE, help="Draw latency and throughput (.png, .svg or .pdf).")
-@click.option("--compare", type=FILE, nargs=2, metavar="BEFORE AFTER", help="Only say how two --json files differ.")
+@click.option("--compare", type=FILE, nargs=2, metavar="BEFORE AFTER", help="Only compare two --json files.")
 def command(
     models: tuple[Path, ...],
     source: Path | None,
@@ -60,11 +60,11 @@ def command(
     compare: tuple[Path, Path] | None,
     **settings: Any,
 ) -> None:
-    """Measure bundles on the same sentences in turns: latency, tokens a second, memory, and BLEU with --reference.
+    """Measure bundles on the same sentences in turns: latency, throughput, memory, and BLEU with --reference.
 
-    Options that may be given several times are combined with each other. Times are those of the best round, or
-    percentiles over the batches of all rounds; a ratio above 1 means that the bundle is faster, and behind it stand
-    the least and the most that a single round says.
+    Options that can be repeated are combined with each other. Times are those of the best round, or percentiles over
+    the batches of all rounds. A ratio above 1 means that the bundle is faster; its range over single rounds follows in
+    parentheses.
     """
     from seq2edge.bench.plan import Peers
     from seq2edge.bench.render import check_plot, describe, draw_report
@@ -84,7 +84,7 @@ def command(
         check_writable(json_file)
     options = parse_options(provider_options)
     if options and len(set(devices)) > 1:
-        raise UsageError("--provider-option is for one device: name only one with --device")
+        raise UsageError("--provider-option applies to one device: name only one with --device")
     device_configs = tuple(
         DeviceConfig(device=name, options=options, strict=strict_device) for name in dict.fromkeys(devices)
     )

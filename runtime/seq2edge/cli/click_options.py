@@ -1,7 +1,4 @@
-"""Settings dataclasses as options of a command.
-
-The options that say where to compute, as commands have them.
-"""
+"""Options that commands share: those of a settings dataclass, of devices, and of signatures."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, fields
@@ -16,16 +13,19 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")
+DEVICE_HELP = "cpu, cuda, tensorrt, openvino, webgpu, coreml, directml, or auto for the fastest that works."
+PROVIDER_HELP = "Option of the execution provider, NAME=VALUE; can be repeated."
+STRICT_HELP = "Fail if any part of the model would not run on the device."
 
 
 if TYPE_CHECKING:
-    Kind = click.ParamType[Any]
+    ParamType = click.ParamType[Any]
 else:
-    Kind = click.ParamType  # older releases of click cannot say of what
+    ParamType = click.ParamType  # not generic in older releases of click
 
 
-class NameChoice(Kind):
-    """One of a few values that are not all strings, by name: ``False`` is written ``false``."""
+class NameChoice(ParamType):
+    """A choice of values that need not be strings: ``False`` is written ``false``."""
 
     def __init__(self, values: tuple[Any, ...]) -> None:
         self.values = {str(value).lower(): value for value in values}
@@ -40,8 +40,8 @@ class NameChoice(Kind):
         return self.values[str(value).lower()]
 
 
-class TokenIds(Kind):
-    """One token id or several with commas between."""
+class TokenIds(ParamType):
+    """Token ids separated by commas."""
 
     name = "ids"
 
@@ -51,13 +51,13 @@ class TokenIds(Kind):
         try:
             return tuple(int(part) for part in value.split(","))
         except ValueError:
-            self.fail(f"{value!r} is not a token id, or several with commas between.", param, ctx)
+            self.fail(f"{value!r} is not a list of token ids separated by commas.", param, ctx)
 
 
 def options_of(cls: type, *, unset: bool = False) -> Callable[[F], F]:
-    """Give a click command one option for every field of a settings dataclass.
+    """Decorate a click command with one option for every field of a settings dataclass.
 
-    ``unset``: the defaults come from elsewhere, and an option that is left out is None.
+    With ``unset``, defaults come from elsewhere, and options that are not given are None.
     """
 
     def decorate(command: F) -> F:
@@ -76,18 +76,18 @@ def options_of(cls: type, *, unset: bool = False) -> Callable[[F], F]:
 
 
 def signature_option(command: F) -> F:
-    """The option that every command has which runs a bundle."""
+    """Decorate a command that runs a bundle with --require-signature."""
     return click.option(
         "--require-signature",
         type=click.Path(path_type=Path),
         envvar="SEQ2EDGE_REQUIRE_SIGNATURE",
         metavar="PUBLIC_KEY",
-        help="Use a bundle only if the owner of this key has signed it.",
+        help="Refuse a bundle that is not signed with this key.",
     )(command)
 
 
 def grouped_help(groups: Mapping[str, type]) -> type[click.Command]:
-    """A kind of command that shows the options of each settings dataclass under a heading of its own."""
+    """Return a command class whose help has a section for each settings dataclass."""
     headings = {field.name: heading for heading, settings in groups.items() for field in fields(settings)}
 
     class GroupedHelp(click.Command):
@@ -103,56 +103,51 @@ def grouped_help(groups: Mapping[str, type]) -> type[click.Command]:
 
 
 def take(cls: type[T], values: dict[str, Any]) -> T:
-    """Build settings from a command's parsed options, taking them out of ``values``."""
+    """Build settings from the parsed options of a command, removing them from ``values``."""
     return cls(**{entry.name: values.pop(entry.name) for entry in fields(cls)})  # type: ignore[arg-type]
 
 
 def take_set(cls: type, values: dict[str, Any]) -> dict[str, Any]:
-    """Those of the settings that were given on the command line; all of them are taken out of ``values``."""
-    found = {entry.name: values.pop(entry.name) for entry in fields(cls)}
-    return {name: value for name, value in found.items() if value not in (None, ())}
+    """Return the settings that were given on the command line; remove all settings from ``values``."""
+    settings = {entry.name: values.pop(entry.name) for entry in fields(cls)}
+    return {name: value for name, value in settings.items() if value not in (None, ())}
 
 
 def _option(name: str, hint: Any) -> tuple[list[str], dict[str, Any]]:
     flag = "--" + name.replace("_", "-")
-    kinds = [kind for kind in _alternatives(hint) if kind is not type(None)]
-    if kinds == [bool]:
+    types = [one for one in _alternatives(hint) if one is not type(None)]
+    if types == [bool]:
         return [f"{flag}/--no-{flag[2:]}", name], {}
-    if get_origin(kinds[0]) is Literal:
-        return [flag, name], {"type": NameChoice(get_args(kinds[0]))}
-    if tuple[tuple[int, ...], ...] in kinds:
+    if get_origin(types[0]) is Literal:
+        return [flag, name], {"type": NameChoice(get_args(types[0]))}
+    if tuple[tuple[int, ...], ...] in types:
         return [flag, name], {"type": TokenIds(), "multiple": True}
-    if tuple[int, ...] in kinds:
+    if tuple[int, ...] in types:
         return [flag, name], {"type": TokenIds()}
-    return [flag, name], {"type": kinds[0]}
+    return [flag, name], {"type": types[0]}
 
 
 def _alternatives(hint: Any) -> tuple[Any, ...]:
     return get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
 
 
-HELP = "Where to compute: cpu, cuda, tensorrt, openvino, webgpu, coreml, directml, or auto for the fastest that works."
-OPTION = "Setting of the device's provider in onnxruntime, NAME=VALUE; may be given several times."
-STRICT = "Fail if any part of the model would be computed elsewhere than on the device."
-
-
 def device_options(*, several: bool = False) -> Callable[[F], F]:
-    """Give a command --device, --provider-option and --strict-device; ``several`` devices may be named."""
+    """Decorate a command with --device, which can be repeated if ``several``, and the options of devices."""
 
     def decorate(command: F) -> F:
         many: dict[str, Any] = {"multiple": True, "default": ("cpu",)} if several else {"default": "cpu"}
-        command = click.option("--strict-device", is_flag=True, help=STRICT)(command)
-        command = click.option("--provider-option", "provider_options", multiple=True, help=OPTION)(command)
-        return click.option("--device", "devices" if several else "device", show_default=True, help=HELP, **many)(
-            command
-        )
+        command = click.option("--strict-device", is_flag=True, help=STRICT_HELP)(command)
+        command = click.option("--provider-option", "provider_options", multiple=True, help=PROVIDER_HELP)(command)
+        return click.option(
+            "--device", "devices" if several else "device", show_default=True, help=DEVICE_HELP, **many
+        )(command)
 
     return decorate
 
 
-def tell_device(asked: str, translator: "Translator") -> None:
-    """Say which device computes where it is not plain: chosen by itself, or helped by another."""
-    if asked == "auto":
+def report_device(device: str, translator: "Translator") -> None:
+    """Report which device was chosen for auto, and which nodes run on other providers."""
+    if device == "auto":
         click.echo(f"Note: {translator.device_config.device} is the fastest device that works here", err=True)
     for note in translator.notes:
         click.echo(f"Note: {note}", err=True)

@@ -1,8 +1,6 @@
-"""What this machine can do, found out by trying.
+"""``seq2edge doctor``: find out which devices work on a machine by trying them, and recommend settings.
 
-Every provider runs a small graph in a process of its own, so a driver that crashes does not take this one down.
-
-``seq2edge doctor``: which devices work here, and what to run how.
+Each device runs a small graph in a separate process, so that a crashing driver does not end this one.
 """
 
 import json
@@ -26,7 +24,7 @@ from seq2edge.devices.probe import Probe, probe
 from seq2edge.devices.registry import CPU, DEVICES, Device
 from seq2edge.errors import MissingExtraError
 
-# What a feature is good for, and the flags that say that it is there; Linux's names.
+# CPU features and the flags that show them, by their names in Linux.
 FEATURES = {
     "AVX2": ("avx2", "asimd"),
     "AVX-512": ("avx512f",),
@@ -34,25 +32,25 @@ FEATURES = {
     "AMX": ("amx_tile",),
     "bf16": ("avx512_bf16", "amx_bf16", "bf16"),
 }
-SMALL_MEMORY = 512 << 20  # where 4 bits instead of 8 are worth their loss
+SMALL_MEMORY = 512 << 20  # below this, int4 is recommended instead of int8
 
 
 @dataclass(frozen=True, kw_only=True)
 class DeviceReport:
-    """One device: whether its provider is there, and what came of trying it."""
+    """Whether the provider of a device is installed, and the result of trying it."""
 
     name: str
     provider: str
-    offered: str  # built in, plugin, or empty: not installed
+    offered: str  # built in, plugin, or empty if not installed
     works: bool
-    milliseconds: float | None  # of some matrix products, copies included
+    milliseconds: float | None  # of some matrix products, including copies
     problem: str
     workaround: str
 
 
 @dataclass(frozen=True, kw_only=True)
 class Advice:
-    """What to export and how to run it on this machine."""
+    """The recommended bundle and options for a machine."""
 
     device: str
     precision: str
@@ -63,23 +61,29 @@ class Advice:
 
 @dataclass(frozen=True, kw_only=True)
 class Health:
-    """All that ``seq2edge doctor`` knows."""
+    """Everything that ``seq2edge doctor`` reports."""
 
     machine: Environment
-    memory_limit: int | None  # bytes, of the container; null: none
+    memory_limit: int | None  # of the container in bytes; null: none
     features: dict[str, bool]
-    runtime: str  # the package of onnxruntime; empty: none is installed
-    hardware: tuple[str, ...]  # what onnxruntime sees
+    runtime: str  # the installed package of onnxruntime, or empty
+    hardware: tuple[str, ...]  # detected by onnxruntime
     devices: tuple[DeviceReport, ...]
-    libraries: dict[str, bool]  # of CUDA and cuDNN, and whether each can be loaded; empty where nothing needs them
+    libraries: dict[str, bool]  # of CUDA and cuDNN, and whether each can be loaded; empty if not needed
     advice: Advice
 
 
-def examine(*, ask: Callable[[Device], Probe] = probe, say: Callable[[str], None] = lambda _: None) -> Health:
-    """Look at everything; ``say`` is told which device is tried."""
+def examine(
+    *, try_device: Callable[[Device], Probe] = probe, progress: Callable[[str], None] = lambda _: None
+) -> Health:
+    """Examine this machine; ``progress`` is called with the name of each stage."""
     machine = describe_environment()
     runtime = _runtime()
-    probes = {device: _ask(device, ask, say) for device in DEVICES.values() if runtime and is_installed(device)}
+    probes = {}
+    for device in DEVICES.values():
+        if runtime and is_installed(device):
+            progress(f"trying {device.name}")
+            probes[device] = try_device(device)
     limit = container_memory()
     return Health(
         machine=machine,
@@ -94,9 +98,9 @@ def examine(*, ask: Callable[[Device], Probe] = probe, say: Callable[[str], None
 
 
 def advise(probes: dict[Device, Probe], machine: Environment, limit: int | None) -> Advice:
-    """The device that ``auto`` would take, and what runs best there."""
-    tried = {device: found for device, found in probes.items() if device.name not in SLOW_TO_START}
-    device = fastest({one: found for one, found in tried.items() if one is CPU or not one.is_host})
+    """Recommend the device that ``auto`` would choose, and what runs best on it."""
+    tried = {device: result for device, result in probes.items() if device.name not in SLOW_TO_START}
+    device = fastest({one: result for one, result in tried.items() if one is CPU or not one.is_host})
     if device is not CPU:
         return Advice(device=device.name, precision="fp16", dialect="portable", threads=1, workers=1)
     memory = min(size for size in (limit, machine.memory_bytes, NO_LIMIT) if size is not None)
@@ -105,12 +109,12 @@ def advise(probes: dict[Device, Probe], machine: Environment, limit: int | None)
 
 
 def describe(health: Health) -> str:
-    """The same for people."""
+    """Return a report for people."""
     machine = health.machine
     memory = "unknown" if machine.memory_bytes is None else f"{machine.memory_bytes / 1e9:.1f} GB"
     limit = "" if health.memory_limit is None else f", the container may use {health.memory_limit / 1e9:.1f} GB"
     versions = ", ".join(f"{name} {number}" for name, number in machine.versions.items())
-    features = ", ".join(f"{name} {'yes' if there else 'no'}" for name, there in health.features.items())
+    features = ", ".join(f"{name} {'yes' if present else 'no'}" for name, present in health.features.items())
     rows = [
         ("versions", f"{versions}, Python {machine.python}"),
         ("system", machine.system),
@@ -118,18 +122,13 @@ def describe(health: Health) -> str:
         ("CPU features", features),
         ("memory", memory + limit),
         ("onnxruntime", health.runtime or "not installed: run  pip install 'seq2edge[cpu]'"),
-        ("hardware it sees", "; ".join(health.hardware) or "nothing but what the devices below show"),
+        ("hardware", "; ".join(health.hardware) or "not reported"),
         *((f"device {report.name}", _state(report)) for report in health.devices),
         *_library_rows(health.libraries),
         ("advice", _advice_text(health.advice)),
     ]
     width = max(len(name) for name, _ in rows)
     return "\n".join(f"{name:<{width}}  {value}" for name, value in rows)
-
-
-def _ask(device: Device, ask: Callable[[Device], Probe], say: Callable[[str], None]) -> Probe:
-    say(f"trying {device.name}")
-    return ask(device)
 
 
 def _runtime() -> str:
@@ -143,13 +142,13 @@ def _hardware() -> list[str]:
     runtime: Any = load_onnxruntime()
     if not hasattr(runtime, "get_ep_devices"):
         return []
-    found = [one.device for one in runtime.get_ep_devices()]
-    return list(dict.fromkeys(f"{one.vendor} {one.type.name}".strip() for one in found))
+    devices = [one.device for one in runtime.get_ep_devices()]
+    return list(dict.fromkeys(f"{one.vendor} {one.type.name}".strip() for one in devices))
 
 
-def _report(device: Device, found: Probe | None) -> DeviceReport:
-    if found is None:
-        found = Probe(works=False, problem=f"not installed: {device.install}")
+def _report(device: Device, result: Probe | None) -> DeviceReport:
+    if result is None:
+        result = Probe(works=False, problem=f"not installed: {device.install}")
         offered = ""
     else:
         offered = "built in" if is_built_in(device) else "plugin"
@@ -157,42 +156,42 @@ def _report(device: Device, found: Probe | None) -> DeviceReport:
         name=device.name,
         provider=device.provider,
         offered=offered,
-        works=found.works,
-        milliseconds=found.milliseconds,
-        problem=found.problem,
-        workaround=found.workaround,
+        works=result.works,
+        milliseconds=result.milliseconds,
+        problem=result.problem,
+        workaround=result.workaround,
     )
 
 
 def _state(report: DeviceReport) -> str:
     if report.works:
-        return f"works ({report.offered}): {report.milliseconds} ms for the trial products"
-    helps = f"; {report.workaround}" if report.workaround else ""
+        return f"works ({report.offered}): {report.milliseconds} ms for a trial of matrix products"
+    workaround = f"; {report.workaround}" if report.workaround else ""
     offered = f"does not work ({report.offered}): " if report.offered else ""
-    return f"{offered}{report.problem}{helps}"
+    return f"{offered}{report.problem}{workaround}"
 
 
 def _library_rows(libraries: dict[str, bool]) -> list[tuple[str, str]]:
     if not libraries:
         return []
-    found = [name for name, there in libraries.items() if there]
-    missing = [name for name, there in libraries.items() if not there]
-    return [("CUDA libraries", f"found: {', '.join(found) or 'none'}; missing: {', '.join(missing) or 'none'}")]
+    loaded = [name for name, can_load in libraries.items() if can_load]
+    missing = [name for name, can_load in libraries.items() if not can_load]
+    return [("CUDA libraries", f"found: {', '.join(loaded) or 'none'}; missing: {', '.join(missing) or 'none'}")]
 
 
 def _advice_text(advice: Advice) -> str:
-    made = f"seq2edge export CHECKPOINT BUNDLE --precision {advice.precision} --dialect {advice.dialect}"
+    export = f"seq2edge export CHECKPOINT BUNDLE --precision {advice.precision} --dialect {advice.dialect}"
     if advice.device == CPU.name:
-        return f"{made}; --threads {advice.threads} for one sentence at a time, --workers {advice.workers} for many"
-    return f"{made}; --device {advice.device}, which is at least {MARGIN:g} times as fast as the CPU here"
+        return f"{export}; --threads {advice.threads} for one sentence at a time, --workers {advice.workers} for many"
+    return f"{export}; --device {advice.device}, which is at least {MARGIN:g} times as fast as the CPU here"
 
 
 @click.command()
-@click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(as_json: bool) -> None:
-    """Say what this machine can do: versions, CPU, memory, and every device that onnxruntime offers, each tried."""
+    """Show versions, CPU, memory, and whether each device of onnxruntime works on this machine."""
     from seq2edge.cli.progress import stages
 
-    with stages() as say:
-        health = examine(say=say)
+    with stages() as progress:
+        health = examine(progress=progress)
     click.echo(json.dumps(asdict(health), indent=2, ensure_ascii=False) if as_json else describe(health))

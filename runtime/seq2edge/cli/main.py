@@ -1,4 +1,4 @@
-"""The ``seq2edge`` command: a table of commands, each loaded only when it is called."""
+"""The ``seq2edge`` command: a table of commands that are imported only when called."""
 
 import importlib
 import os
@@ -17,7 +17,7 @@ from seq2edge.errors import DataError, MissingExtraError, Seq2EdgeError
 
 @dataclass(frozen=True)
 class Entry:
-    """Where a command lives and what ``--help`` says of it, so that help need not load it."""
+    """The module of a command, and its summary, so that ``--help`` need not import it."""
 
     module: str
     summary: str
@@ -25,27 +25,29 @@ class Entry:
 
 COMMANDS = {
     "translate": Entry("seq2edge.cli.translate", "Translate text with a bundle."),
-    "score": Entry("seq2edge.cli.score", "Say how likely given translations are."),
-    "inspect": Entry("seq2edge.cli.inspect", "Show what a bundle or an ONNX file holds and costs."),
-    "sign": Entry("seq2edge.cli.sign", "Sign a bundle, so that its users can tell whose it is."),
-    "bench": Entry("seq2edge.cli.bench", "Measure bundles, also beside other tools."),
-    "doctor": Entry("seq2edge.cli.doctor", "Find out which devices work here, and what to run how."),
-    "recipe": Entry("seq2edge_export.cli.recipe", "Draft the recipe of a PyTorch state dict, to export it."),
-    "export": Entry("seq2edge_export.cli.export", "Turn a checkpoint into a bundle."),
-    "quantize": Entry("seq2edge_graphs.cli.quantize", "Make a bundle in fewer bits from one in float32."),
-    "shortlist": Entry("seq2edge_graphs.cli.shortlist", "Make a bundle faster by lists of words to choose from."),
-    "verify": Entry("seq2edge_export.cli.verify", "Prove that a bundle says what its checkpoint says."),
+    "score": Entry("seq2edge.cli.score", "Score given translations."),
+    "inspect": Entry("seq2edge.cli.inspect", "Show the contents and cost of a bundle or an ONNX file."),
+    "sign": Entry("seq2edge.cli.sign", "Sign a bundle, so that users can verify its origin."),
+    "bench": Entry("seq2edge.cli.bench", "Measure bundles, also compared with other tools."),
+    "doctor": Entry("seq2edge.cli.doctor", "Show which devices work on this machine, and recommend settings."),
+    "recipe": Entry("seq2edge_export.cli.recipe", "Draft a recipe to export a PyTorch state dict."),
+    "export": Entry("seq2edge_export.cli.export", "Export a checkpoint as a bundle."),
+    "quantize": Entry("seq2edge_graphs.cli.quantize", "Quantize a float32 bundle."),
+    "shortlist": Entry(
+        "seq2edge_graphs.cli.shortlist", "Add a shortlist of target tokens, which makes a bundle faster."
+    ),
+    "verify": Entry("seq2edge_export.cli.verify", "Verify that a bundle gives the same results as its checkpoint."),
     "train": Entry("seq2edge_export.cli.train", "Train a small translation model."),
 }
 
-OUT_OF_MEMORY = "there is not enough memory: take a smaller model or smaller batches, or fewer workers"
+OUT_OF_MEMORY = "there is not enough memory: use a smaller model, smaller batches or fewer workers"
 OUT_OF_MEMORY_LINE = f"Error: {OUT_OF_MEMORY}\n".encode()
-# how PyTorch, Python and the system say it
+# in messages of PyTorch, Python and the system
 NO_MEMORY = ("allocate memory", "bad_alloc", "can't start new thread", "failed to map segment")
-TERMINATED = 128 + 15  # what a shell says of a command that SIGTERM has ended
-INTERRUPTED = 130  # what a shell says of a command that Ctrl-C has ended
+TERMINATED = 128 + 15  # exit code of a shell for a command ended by SIGTERM
+INTERRUPTED = 130  # exit code of a shell for a command ended by Ctrl-C
 
-# Which extra brings a package that a command may miss.
+# The extra that installs a package.
 EXTRAS = {
     "onnxruntime": "cpu",
     "cryptography": "sign",
@@ -63,10 +65,10 @@ EXTRAS = {
 
 
 class CommandTable(click.Group):
-    """A group that knows its commands by name and loads one when it is wanted."""
+    """A group that imports a command when it is called."""
 
     def main(self, *arguments: Any, standalone_mode: bool = True, **extra: Any) -> Any:
-        """Run a command and exit; from here on signals end it as a shell expects, also while it is being loaded."""
+        """Run a command and exit; signals give the exit codes that a shell expects, also during imports."""
         with suppress(ValueError):  # not in the main thread of another program
             signal.signal(signal.SIGTERM, _terminate)
         run: Callable[..., int | None] = super().main
@@ -74,7 +76,7 @@ class CommandTable(click.Group):
             return run(*arguments, **extra, standalone_mode=False)
         try:
             sys.exit(run(*arguments, **extra, standalone_mode=False))
-        except click.Abort as error:  # click has heard Ctrl-C, and ended the line
+        except click.Abort as error:  # click has caught Ctrl-C
             _stop(error.__cause__ or error.__context__)
         except KeyboardInterrupt as error:
             _stop(error)
@@ -96,10 +98,10 @@ class CommandTable(click.Group):
             formatter.write_dl([(name, entry.summary) for name, entry in COMMANDS.items()])
 
     def invoke(self, ctx: click.Context) -> None:
-        """Turn our errors, and packages that are missing, into one sentence and an exit code."""
+        """Turn our errors and missing packages into one sentence and an exit code."""
         try:
             self._invoke(ctx)
-        except MemoryError:  # also one that came while another error was told: no memory is asked for to say so
+        except MemoryError:  # also while another error was reported; write without allocating memory
             os.write(sys.__stderr__.fileno() if sys.__stderr__ else 2, OUT_OF_MEMORY_LINE)
             ctx.exit(DataError.exit_code)
 
@@ -108,11 +110,11 @@ class CommandTable(click.Group):
             super().invoke(ctx)
         except Seq2EdgeError as error:
             _refuse(ctx, error)
-        except BrokenPipeError:  # whoever read our output has seen enough
+        except BrokenPipeError:  # the reader of our output has closed it
             raise
         except OSError as error:
             _refuse(ctx, DataError(f"{error.filename or 'a file'} cannot be used: {error.strerror or error}"))
-        except EOFError as error:  # which click would take for Ctrl-C
+        except EOFError as error:  # click would treat it as Ctrl-C
             _refuse(ctx, DataError(f"a file ended before all of it was read ({error})"))
         except ModuleNotFoundError as error:
             package = (error.name or "").split(".")[0]
@@ -120,9 +122,9 @@ class CommandTable(click.Group):
                 raise
             _refuse(ctx, MissingExtraError(package, EXTRAS[package]))
         except (RuntimeError, ImportError) as error:
-            if isinstance(error.__cause__, KeyboardInterrupt | SystemExit):  # a signal while C++ was loading a library
+            if isinstance(error.__cause__, KeyboardInterrupt | SystemExit):  # a signal while a C++ library was loading
                 raise error.__cause__ from None
-            if not any(words in str(error) for words in NO_MEMORY):
+            if not any(phrase in str(error) for phrase in NO_MEMORY):
                 raise
             _refuse(ctx, DataError(OUT_OF_MEMORY))
 
@@ -130,23 +132,23 @@ class CommandTable(click.Group):
 @click.group(cls=CommandTable, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="seq2edge")
 def main() -> None:
-    """Take a PyTorch-trained encoder-decoder Transformer to any machine."""
-    for stream in (sys.stdout, sys.stderr):  # text is UTF-8 here, whatever the locale says
+    """Export PyTorch encoder-decoder Transformers to ONNX, and run them on any machine."""
+    for stream in (sys.stdout, sys.stderr):  # UTF-8 in any locale
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(encoding="utf-8")
 
 
 def _terminate(number: int, frame: object) -> NoReturn:
-    """End as Ctrl-C does, so that what is half done is removed."""
+    """Exit like Ctrl-C, so that incomplete files are removed."""
     sys.exit(TERMINATED)
 
 
-def _stop(why: BaseException | None) -> NoReturn:
-    click.echo("; ".join(["stopped", *map(str, why.args if why else ())]), err=True)
+def _stop(cause: BaseException | None) -> NoReturn:
+    click.echo("; ".join(["stopped", *map(str, cause.args if cause else ())]), err=True)
     sys.exit(INTERRUPTED)
 
 
 def _refuse(ctx: click.Context, error: Seq2EdgeError) -> NoReturn:
-    text = "".join(letter if letter.isprintable() else " " for letter in str(error))  # it may come from a file
+    text = "".join(letter if letter.isprintable() else " " for letter in str(error))  # names in it may come from a file
     click.echo(f"Error: {text}", err=True)
     ctx.exit(error.exit_code)

@@ -1,4 +1,4 @@
-"""What ``seq2edge inspect`` says of a bundle or an ONNX file, for people and for programs."""
+"""The contents and cost of a bundle or an ONNX file, as text and as JSON, for ``seq2edge inspect``."""
 
 import math
 from collections.abc import Iterable
@@ -19,7 +19,7 @@ Facts = dict[str, Any]
 
 @dataclass(frozen=True, kw_only=True)
 class Constants:
-    """The constants of one type together."""
+    """All constants of one dtype."""
 
     type: str
     count: int
@@ -28,12 +28,12 @@ class Constants:
 
 
 def describe_bundle(bundle: Bundle, *, source_length: int, target_length: int) -> Rows:
-    """Name and value of everything worth knowing."""
+    """Return the names and values to show for a bundle."""
     manifest, graphs = bundle.manifest, graphs_of(bundle)
     size, shape = bundle.size, Rows()
     if manifest.architecture is not None:
         lengths = {"source_length": source_length, "target_length": target_length}
-        shape = describe_shape(manifest.architecture, **lengths, bytes_per_number=manifest.bytes_per_state)
+        shape = describe_shape(manifest.architecture, **lengths, bytes_per_value=manifest.bytes_per_state)
     return [
         ("bundle", str(bundle.folder)),
         ("family", manifest.family),
@@ -42,7 +42,7 @@ def describe_bundle(bundle: Bundle, *, source_length: int, target_length: int) -
         ("parameters", f"{manifest.parameters:,}"),
         ("precision", manifest.precision),
         ("dialect", f"{manifest.dialect}, opset {manifest.opset}"),
-        ("size", f"{size / 1e6:.2f} MB, {size / manifest.parameters:.3f} bytes a parameter"),
+        ("size", f"{size / 1e6:.2f} MB, {size / manifest.parameters:.3f} bytes per parameter"),
         *([("shortlist", text)] if (text := shortlist_text(bundle)) else []),
         *[(f"{graph.path.stem} operators", _operators(graph)) for graph in graphs],
         *_constant_rows(tensor for graph in graphs for tensor in graph.tensors),
@@ -54,14 +54,14 @@ def describe_bundle(bundle: Bundle, *, source_length: int, target_length: int) -
 
 
 def bundle_facts(bundle: Bundle, *, source_length: int, target_length: int) -> Facts:
-    """The same for programs: the manifest as it stands, and what follows from it and from the graphs."""
+    """Return the same as JSON: the manifest, and what follows from it and the graphs."""
     shape, graphs = bundle.manifest.architecture, graphs_of(bundle)
     lengths = {"source_length": source_length, "target_length": target_length}
     return {
         "bundle": str(bundle.folder),
         "size": bundle.size,
         "shortlist": shortlist_facts(bundle),
-        "cost": shape and cost_facts(shape, **lengths, bytes_per_number=bundle.manifest.bytes_per_state),
+        "cost": shape and cost_facts(shape, **lengths, bytes_per_value=bundle.manifest.bytes_per_state),
         "constants": _constant_facts(tensor for graph in graphs for tensor in graph.tensors),
         "graphs": {graph.path.name: onnx_facts(graph) for graph in graphs},
         "manifest": asdict(bundle.manifest),
@@ -69,38 +69,38 @@ def bundle_facts(bundle: Bundle, *, source_length: int, target_length: int) -> F
 
 
 def shortlist_facts(bundle: Bundle) -> Facts | None:
-    """How many words the lists of a shortlist have, if there is one."""
+    """Return the number of tokens in the shortlist, if there is one."""
     if tensor_names.SHORTLIST not in bundle.manifest.files:
         return None
-    from seq2edge.engine.shortlist import read_shortlist  # numpy is only wanted here
+    from seq2edge.engine.shortlist import read_shortlist  # numpy is only needed here
 
     table = read_shortlist(bundle.folder / tensor_names.SHORTLIST)
-    listed = len(table.words) - len(table.always)
+    listed = len(table.token_ids) - len(table.always)
     return {"source_tokens": table.source_tokens, "words": listed, "words_for_all": len(table.always)}
 
 
 def shortlist_text(bundle: Bundle) -> str:
-    """The same in words; nothing if there is none."""
+    """Return the size of the shortlist as text, or an empty string."""
     facts = shortlist_facts(bundle)
     if facts is None:
         return ""
-    words = facts["words"] / max(1, facts["source_tokens"])
-    return f"{words:.1f} words for a source token on average, {facts['words_for_all']} for all texts"
+    mean = facts["words"] / max(1, facts["source_tokens"])
+    return f"{mean:.1f} target tokens per source token on average, {facts['words_for_all']} for all texts"
 
 
-def cost_facts(shape: Architecture, *, source_length: int, target_length: int, bytes_per_number: int) -> Facts:
-    """What a token and a sentence of these lengths cost."""
+def cost_facts(shape: Architecture, *, source_length: int, target_length: int, bytes_per_value: int) -> Facts:
+    """Return the cost of a token and of a sentence of these lengths."""
     lengths = {"source_length": source_length, "target_length": target_length}
     return {
         **lengths,
         "operations_per_source_token": cost_per_source_token(shape, source_length=source_length),
         "operations_per_target_token": cost_per_target_token(shape, **lengths),
-        "cache_bytes_per_sentence": cache_bytes(shape, **lengths, bytes_per_number=bytes_per_number),
+        "cache_bytes_per_sentence": cache_bytes(shape, **lengths, bytes_per_value=bytes_per_value),
     }
 
 
 def graphs_of(bundle: Bundle) -> list[OnnxFile]:
-    """What each graph of a bundle holds, in the order of their work."""
+    """Read the graphs of a bundle, the encoder first."""
     graphs = [name for name in bundle.manifest.files if Path(name).suffix == ".onnx"]
     return [
         read_onnx(bundle.folder / name)
@@ -109,7 +109,7 @@ def graphs_of(bundle: Bundle) -> list[OnnxFile]:
 
 
 def describe_onnx(file: OnnxFile) -> Rows:
-    """Name and value of what an ONNX file holds."""
+    """Return the names and values to show for an ONNX file."""
     return [
         ("file", str(file.path)),
         ("size", _size(file.size)),
@@ -124,7 +124,7 @@ def describe_onnx(file: OnnxFile) -> Rows:
 
 
 def onnx_facts(file: OnnxFile) -> Facts:
-    """The same for programs."""
+    """Return the same as JSON."""
     return {
         "file": str(file.path),
         "size": file.size,
@@ -141,11 +141,11 @@ def onnx_facts(file: OnnxFile) -> Facts:
 
 
 def constants_by_type(tensors: Iterable[Tensor]) -> list[Constants]:
-    """Sum the constants of each type, the largest sum first; one that several places share counts once."""
+    """Sum the constants of each dtype, the largest sum first; shared constants count once."""
     by_type: dict[str, list[Tensor]] = {}
-    for tensor in _apart(tensors):
+    for tensor in _distinct(tensors):
         by_type.setdefault(tensor.type, []).append(tensor)
-    found = [
+    constants = [
         Constants(
             type=name,
             count=len(group),
@@ -154,15 +154,15 @@ def constants_by_type(tensors: Iterable[Tensor]) -> list[Constants]:
         )
         for name, group in by_type.items()
     ]
-    return sorted(found, key=lambda constants: -constants.bytes)
+    return sorted(constants, key=lambda one: -one.bytes)
 
 
-def describe_shape(shape: Architecture, *, source_length: int, target_length: int, bytes_per_number: int) -> Rows:
-    """What the model's shape says about it, and what a token costs."""
+def describe_shape(shape: Architecture, *, source_length: int, target_length: int, bytes_per_value: int) -> Rows:
+    """Return the names and values to show for an architecture, with the cost of a token."""
     source_cost = cost_per_source_token(shape, source_length=source_length)
     target_cost = cost_per_target_token(shape, source_length=source_length, target_length=target_length)
     cache = cache_bytes(
-        shape, source_length=source_length, target_length=target_length, bytes_per_number=bytes_per_number
+        shape, source_length=source_length, target_length=target_length, bytes_per_value=bytes_per_value
     )
     lengths = f"at {source_length} source and {target_length} target tokens"
     return [
@@ -185,13 +185,13 @@ def _width(shape: Architecture) -> str:
     return str(shape.width) if shape.inner_width == shape.width else f"{shape.width}, {shape.inner_width}"
 
 
-def _apart(tensors: Iterable[Tensor]) -> list[Tensor]:
-    """Tensors without those whose data is a stretch of a file that another one uses too."""
-    apart: dict[object, Tensor] = {}
+def _distinct(tensors: Iterable[Tensor]) -> list[Tensor]:
+    """Return the tensors without those that share their data in a file with another one."""
+    distinct: dict[object, Tensor] = {}
     for index, tensor in enumerate(tensors):
-        stretch = (tensor.location, tensor.offset, tensor.type, tensor.dims)
-        apart.setdefault(stretch if tensor.location else index, tensor)
-    return list(apart.values())
+        data = (tensor.location, tensor.offset, tensor.type, tensor.dims)
+        distinct.setdefault(data if tensor.location else index, tensor)
+    return list(distinct.values())
 
 
 def _constant_rows(tensors: Iterable[Tensor]) -> Rows:
@@ -241,10 +241,10 @@ def _languages(languages: Languages) -> str:
 
 def _parity(parity: Parity | None) -> str:
     if parity is None:
-        return "not compared with the original"
+        return "not compared with the source model"
     return (
         f"greedy {parity.greedy_equal:.1%} and beam {parity.beam_equal:.1%} of {parity.sentences} sentences equal to "
-        f"the original, logits within {parity.logit_difference:.1e}"
+        f"the source model, logits within {parity.logit_difference:.1e}"
     )
 
 

@@ -1,4 +1,4 @@
-"""``seq2edge score``: how likely the model finds given translations."""
+"""``seq2edge score``: compute the log-probability of given translations."""
 
 import json
 from collections.abc import Iterable, Iterator
@@ -8,28 +8,30 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from seq2edge.cli.click_options import NameChoice, device_options, signature_option, tell_device
+from seq2edge.cli.click_options import NameChoice, device_options, report_device, signature_option
 
 if TYPE_CHECKING:
     from seq2edge.results import Score
     from seq2edge.translator import Translator
 
-PAIRS_AT_ONCE = 1024
+GROUP_PAIRS = 1024
 
 
 @click.command()
-@click.option("-m", "--model", type=click.Path(path_type=Path), help="Bundle folder; left out, the embedded model.")
-@click.option("-i", "--input", "source", type=click.Path(path_type=Path), help="Pairs; left out, standard input.")
-@click.option("-o", "--output", "target", type=click.Path(path_type=Path), help="File to write, once complete.")
+@click.option("-m", "--model", type=click.Path(path_type=Path), help="Bundle folder; default: the embedded model.")
 @click.option(
-    "--format", "form", type=NameChoice(("text", "jsonl")), default="text", help="Scores alone, or all of it."
+    "-i", "--input", "source", type=click.Path(path_type=Path), help="Pairs of texts; default: standard input."
 )
-@click.option("--source-lang", default="", help="Language of the sources, for a model for many languages.")
-@click.option("--target-lang", default="", help="Language of the targets, for a model for many languages.")
-@click.option("--errors", type=NameChoice(("strict", "replace")), default="strict", help="Input that is not UTF-8.")
+@click.option("-o", "--output", "target", type=click.Path(path_type=Path), help="Output file; appears when complete.")
+@click.option(
+    "--format", "form", type=NameChoice(("text", "jsonl")), default="text", help="Only scores, or all results."
+)
+@click.option("--source-lang", default="", help="Source language of a multilingual model.")
+@click.option("--target-lang", default="", help="Target language of a multilingual model.")
+@click.option("--errors", type=NameChoice(("strict", "replace")), default="strict", help="How to treat invalid UTF-8.")
 @device_options()
-@click.option("--threads", type=click.IntRange(min=1), help="CPU threads of a worker.")
-@click.option("--workers", type=click.IntRange(min=1), help="Batches to score at the same time.")
+@click.option("--threads", type=click.IntRange(min=1), help="CPU threads per worker.")
+@click.option("--workers", type=click.IntRange(min=1), help="Number of batches to score in parallel.")
 @signature_option
 def command(
     model: Path | None,
@@ -46,7 +48,7 @@ def command(
     workers: int | None,
     require_signature: Path | None,
 ) -> None:
-    """Give the log-probability of each translation in lines of  source<TAB>target  in UTF-8."""
+    """Print the log-probability of each translation in UTF-8 lines of  source<TAB>target."""
     from seq2edge.devices.cpu import share_cpus
     from seq2edge.devices.registry import parse_options
     from seq2edge.files.file_translation import in_groups
@@ -56,7 +58,7 @@ def command(
     workers, threads = share_cpus(workers, threads, many=True)
     source = input_path(source)
     check_distinct(source, target)
-    groups = in_groups(read_lines(source, errors=errors), PAIRS_AT_ONCE)
+    groups = in_groups(read_lines(source, errors=errors), GROUP_PAIRS)
     translator = Translator(
         model,
         device=device,
@@ -66,7 +68,7 @@ def command(
         strict_device=strict_device,
         require_signature=require_signature,
     )
-    tell_device(device, translator)
+    report_device(device, translator)
     with translator, written_lines(target) as write:
         for one in _scores(translator, groups, {"source_lang": source_lang, "target_lang": target_lang}):
             write(f"{one.score:.4f}" if form == "text" else json.dumps(asdict(one)))
@@ -90,6 +92,6 @@ def _pair(number: int, line: str) -> tuple[str, str]:
 
     cells = line.split("\t")
     if len(cells) != 2:
-        found = "no tab" if len(cells) == 1 else f"{len(cells) - 1} tabs"
-        raise DataError(f"line {number} has {found}: every line should be  source<TAB>target")
+        tabs = "no tab" if len(cells) == 1 else f"{len(cells) - 1} tabs"
+        raise DataError(f"line {number} has {tabs}, but should be  source<TAB>target")
     return cells[0], cells[1]

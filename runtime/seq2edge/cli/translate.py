@@ -1,4 +1,4 @@
-"""``seq2edge translate``: arguments, a file or standard input to text."""
+"""``seq2edge translate``: translate arguments, a file or standard input."""
 
 import sys
 import time
@@ -14,9 +14,9 @@ from seq2edge.cli.click_options import (
     device_options,
     grouped_help,
     options_of,
+    report_device,
     signature_option,
     take_set,
-    tell_device,
 )
 from seq2edge.config.generation import GenerationOptions
 from seq2edge.config.text import TextOptions
@@ -25,14 +25,14 @@ if TYPE_CHECKING:
     from seq2edge.results import Summary, Translation
     from seq2edge.translator import Translator
 
-LINES_AT_ONCE = 512
-FOR_DRAWING = ("temperature", "top_k", "top_p", "seed")  # options that nothing else looks at
+GROUP_LINES = 512
+SAMPLING_OPTIONS = ("temperature", "top_k", "top_p", "seed")  # without effect unless do_sample is on
 GROUPS = {"Text": TextOptions, "Search": GenerationOptions}
 
 
 @dataclass(frozen=True, kw_only=True)
 class TranslateTask:
-    """What to do with which options; the fields are those of the command."""
+    """The parsed options of the command."""
 
     texts: tuple[str, ...]
     source: Path | None
@@ -48,26 +48,24 @@ class TranslateTask:
 
 @click.command(cls=grouped_help(GROUPS))
 @click.argument("texts", nargs=-1, metavar="[TEXT]...")
-@click.option("-m", "--model", type=click.Path(path_type=Path), help="Bundle folder; left out, the embedded model.")
+@click.option("-m", "--model", type=click.Path(path_type=Path), help="Bundle folder; default: the embedded model.")
 @click.option("-i", "--input", "source", type=click.Path(path_type=Path), help="File to translate line by line.")
-@click.option("-o", "--output", "target", type=click.Path(path_type=Path), help="File to write, once complete.")
-@click.option("--resume", is_flag=True, help="Go on where a run with this output was interrupted, if there was one.")
+@click.option("-o", "--output", "target", type=click.Path(path_type=Path), help="Output file; appears when complete.")
+@click.option("--resume", is_flag=True, help="Resume an interrupted run with this output, if any.")
+@click.option("--format", "form", type=NameChoice(("text", "tsv", "jsonl")), default="text", help="Output format.")
+@click.option("--n-best", type=click.IntRange(min=1), metavar="N", help="Return the N best translations of each text.")
+@click.option("--alignment", is_flag=True, help="Also print the alignment of tokens, such as 0-0 1-2; see --attention.")
 @click.option(
-    "--format", "form", type=NameChoice(("text", "tsv", "jsonl")), default="text", help="What to write of each."
+    "--show-attention", "picture", type=click.Path(path_type=Path), help="Draw the attention (.png, .svg or .pdf)."
 )
-@click.option("--n-best", type=click.IntRange(min=1), help="Give so many translations of each text.")
-@click.option("--alignment", is_flag=True, help="Give the alignment as well, tokens as in 0-0 1-2; see --attention.")
-@click.option("--show-attention", "picture", type=click.Path(path_type=Path), help="Draw it (.png, .svg or .pdf).")
-@click.option("--prefix", default="", help="What every translation has to begin with.")
-@click.option("--errors", type=NameChoice(("strict", "replace")), default="strict", help="Input that is not UTF-8.")
+@click.option("--prefix", default="", help="Text that every translation has to begin with.")
+@click.option("--errors", type=NameChoice(("strict", "replace")), default="strict", help="How to treat invalid UTF-8.")
 @device_options()
-@click.option("--threads", type=click.IntRange(min=1), help="CPU threads of a worker.")
-@click.option("--workers", type=click.IntRange(min=1), help="Batches to translate at the same time.")
+@click.option("--threads", type=click.IntRange(min=1), help="CPU threads per worker.")
+@click.option("--workers", type=click.IntRange(min=1), help="Number of batches to translate in parallel.")
 @signature_option
-@click.option(
-    "--shortlist/--no-shortlist", default=True, help="Say only words that the bundle's shortlist has, if any."
-)
-@click.option("--stats", is_flag=True, help="Say at the end how much was done in what time.")
+@click.option("--shortlist/--no-shortlist", default=True, help="Restrict the output to the bundle's shortlist, if any.")
+@click.option("--stats", is_flag=True, help="Print statistics at the end.")
 @options_of(TextOptions, unset=True)
 @options_of(GenerationOptions, unset=True)
 def command(
@@ -85,8 +83,8 @@ def command(
 ) -> None:
     """Translate TEXT, or a file, or standard input line by line.
 
-    Options of the search have Hugging Face's names and meaning; what is left out is as the bundle says. Left out, all
-    CPUs that the process may use are threads for a few texts, and workers for a file or a pipe.
+    Search options have the names and meaning of Hugging Face; their defaults are in the bundle. By default, all
+    available CPUs are used as threads for a few texts, and as workers for a file or a pipe.
     """
     from seq2edge.devices.cpu import share_cpus
     from seq2edge.devices.registry import parse_options
@@ -95,7 +93,7 @@ def command(
 
     options = take_set(TextOptions, values) | take_set(GenerationOptions, values)
     heads = options.get("attention")
-    values["alignment"] |= bool(heads) and values["picture"] is None  # heads are named for something
+    values["alignment"] |= bool(heads) and values["picture"] is None  # naming heads implies --alignment
     if values["alignment"] or values["picture"] is not None:
         options["attention"] = heads or "all"
     values["source"] = input_path(values["source"])
@@ -113,10 +111,10 @@ def command(
         require_signature=require_signature,
         shortlist=shortlist,
     ) as translator:
-        tell_device(device, translator)
+        report_device(device, translator)
         if n_best is not None:
             options |= _n_best(n_best, translator, options)
-        _warn_of_idle_options(translator, options)
+        _warn_of_unused_options(translator, options)
         loaded = time.perf_counter()
         summary = _run(translator, task)
     for note in summary.notes:
@@ -131,9 +129,9 @@ def _check(task: TranslateTask) -> None:
     if task.texts and task.source is not None:
         raise UsageError("give either texts or --input, not both")
     if task.resume and (task.target is None or task.texts):
-        raise UsageError("--resume goes on with a file: give --output, and --input or a pipe")
+        raise UsageError("--resume needs an output file: give --output, and --input or a pipe")
     if task.picture is not None and len(task.texts) != 1:
-        raise UsageError(f"--show-attention draws one text, but {len(task.texts)} were given as arguments")
+        raise UsageError(f"--show-attention draws one text, but there are {len(task.texts)} arguments")
     if task.picture is not None:
         from seq2edge.scoring.plot import check_picture
 
@@ -143,11 +141,11 @@ def _check(task: TranslateTask) -> None:
 def _run(translator: "Translator", task: TranslateTask) -> "Summary":
     if task.target is not None and not task.texts:
         return _translate_file(translator, task)
-    return _translate_as_it_comes(translator, task)
+    return _translate_stream(translator, task)
 
 
 def _translate_file(translator: "Translator", task: TranslateTask) -> "Summary":
-    """Lines to a file, safe to interrupt."""
+    """Translate lines to a file that can be resumed."""
     from seq2edge.cli.progress import status
     from seq2edge.files.file_translation import translate_file
     from seq2edge.files.resumable import is_unfinished
@@ -159,7 +157,7 @@ def _translate_file(translator: "Translator", task: TranslateTask) -> "Summary":
         nonlocal starts_over, done
         if starts_over:
             click.echo(
-                f"Note: a run to {task.target} was interrupted; this one starts over, as --resume is not given",
+                f"Note: a run to {task.target} was interrupted; this one starts over because --resume is not given",
                 err=True,
             )
         starts_over, done = False, lines
@@ -179,25 +177,25 @@ def _translate_file(translator: "Translator", task: TranslateTask) -> "Summary":
                 observe=observe,
             )
     except KeyboardInterrupt:
-        raise KeyboardInterrupt(*_how_to_go_on(task.target, done)) from None
+        raise KeyboardInterrupt(*_resume_advice(task.target, done)) from None
 
 
 def _line_count(source: Path | None) -> int | None:
-    """How many lines there are, if somebody sees it; a pipe cannot be read twice."""
+    """Count the lines for the status on a terminal; a pipe cannot be read twice."""
+    from seq2edge.cli.progress import is_terminal
     from seq2edge.files.lines import count_lines
 
-    seen = sys.stderr is not None and sys.stderr.isatty()
-    return count_lines(source) if seen and source is not None and source.is_file() else None
+    return count_lines(source) if is_terminal() and source is not None and source.is_file() else None
 
 
-def _how_to_go_on(target: Path, done: int) -> list[str]:
+def _resume_advice(target: Path, done: int) -> list[str]:
     if done == 0 or (target.exists() and not target.is_file()):
         return []
-    return [f"{done:,} lines are done, and the same command with --resume goes on behind them"]
+    return [f"{done:,} lines are done; run the same command with --resume to continue"]
 
 
-def _translate_as_it_comes(translator: "Translator", task: TranslateTask) -> "Summary":
-    """Arguments, or lines as they arrive, to standard output; few texts to a file."""
+def _translate_stream(translator: "Translator", task: TranslateTask) -> "Summary":
+    """Translate arguments to standard output or a file, or lines to standard output as they become available."""
     from seq2edge.files.formats import FORMATS, columns_of
     from seq2edge.files.lines import written_lines
     from seq2edge.options import resolve_options
@@ -223,14 +221,14 @@ def _groups(task: TranslateTask) -> Iterator[list[str]]:
     if task.texts:
         yield list(task.texts)
     else:
-        yield from available_lines(read_lines(task.source, errors=task.errors), LINES_AT_ONCE)
+        yield from available_lines(read_lines(task.source, errors=task.errors), GROUP_LINES)
 
 
 def _draw(picture: Path, text: str, translation: "Translation") -> None:
     from seq2edge.scoring.plot import draw_attention, font_advice
 
     if translation.attention is None:
-        click.echo("Warning: there is nothing to draw, as the text says nothing", err=True)
+        click.echo("Warning: there is no attention to draw, because the text is blank", err=True)
         return
     attention = translation.attention
     missing = draw_attention(attention.weights, attention.source, attention.target, picture)
@@ -239,27 +237,27 @@ def _draw(picture: Path, text: str, translation: "Translation") -> None:
 
 
 def _n_best(count: int, translator: "Translator", options: dict[str, Any]) -> dict[str, Any]:
-    """As many translations, and no fewer beams unless they are drawn at random."""
+    """Return the options for N translations: at least as many beams, unless they are sampled."""
     from seq2edge.errors import UsageError
 
-    given = options.get("num_return_sequences", count)
-    if given != count:
-        raise UsageError(f"--n-best is {count}, but --num-return-sequences is {given}: give one of them")
+    sequences = options.get("num_return_sequences", count)
+    if sequences != count:
+        raise UsageError(f"--n-best is {count}, but --num-return-sequences is {sequences}: give only one of them")
     beams = options.get("num_beams", translator.manifest.generation.num_beams)
-    if _draws(translator, options) and beams == 1:
+    if _samples(translator, options) and beams == 1:
         return {"num_return_sequences": count}
     if "num_beams" in options and beams < count:
         raise UsageError(f"--n-best is {count}, but --num-beams is {beams}: raise it, or leave it out")
     return {"num_return_sequences": count, "num_beams": max(beams, count)}
 
 
-def _warn_of_idle_options(translator: "Translator", options: dict[str, Any]) -> None:
-    idle = [f"--{name.replace('_', '-')}" for name in FOR_DRAWING if name in options]
-    if idle and not _draws(translator, options):
-        click.echo(f"Warning: without --do-sample, nothing is drawn and {' and '.join(idle)} change nothing", err=True)
+def _warn_of_unused_options(translator: "Translator", options: dict[str, Any]) -> None:
+    unused = [f"--{name.replace('_', '-')}" for name in SAMPLING_OPTIONS if name in options]
+    if unused and not _samples(translator, options):
+        click.echo(f"Warning: {' and '.join(unused)} have no effect without --do-sample", err=True)
 
 
-def _draws(translator: "Translator", options: dict[str, Any]) -> bool:
+def _samples(translator: "Translator", options: dict[str, Any]) -> bool:
     return bool(options.get("do_sample", translator.manifest.generation.do_sample))
 
 
@@ -267,9 +265,9 @@ def _is_interactive(task: TranslateTask) -> bool:
     return task.source is None and sys.stdin is not None and sys.stdin.isatty()
 
 
-def _statistics(summary: "Summary", loading: float, working: float) -> str:
-    rate = summary.tokens / working
+def _statistics(summary: "Summary", load_seconds: float, seconds: float) -> str:
+    rate = summary.tokens / seconds
     return (
-        f"{summary.texts:,} texts, {summary.tokens:,} tokens in {working:.1f} s: {rate:,.0f} tokens/s, "
-        f"{summary.texts / working:,.1f} texts/s (loading took {loading:.1f} s)"
+        f"{summary.texts:,} texts, {summary.tokens:,} tokens in {seconds:.1f} s: {rate:,.0f} tokens/s, "
+        f"{summary.texts / seconds:,.1f} texts/s (loading took {load_seconds:.1f} s)"
     )

@@ -1,4 +1,4 @@
-"""``seq2edge inspect`` shows what a bundle or an ONNX file holds, to people and to programs."""
+"""``seq2edge inspect`` shows the contents of a bundle or an ONNX file as text and as JSON."""
 
 import json
 import shutil
@@ -57,7 +57,7 @@ def test_a_constant_that_both_graphs_use_counts_once(bundle: Bundle) -> None:
     assert sum(found["bytes"] for found in each) > sum(f["bytes"] for f in facts["constants"] if f["type"] == "int8")
 
 
-def test_constants_are_told_apart_by_where_their_data_is() -> None:
+def test_constants_with_different_data_are_distinct() -> None:
     def constant(name: str, location: str, offset: int) -> Tensor:
         return Tensor(name=name, type="int8", dims=(2, 3), bytes=6, location=location, offset=offset)
 
@@ -87,7 +87,7 @@ def test_a_file_shows_its_inputs_outputs_operators_and_constants(bundle: Bundle)
     assert shown["data in"] == tensor_names.WEIGHTS
 
 
-def test_json_of_a_bundle_holds_its_manifest_and_what_follows_from_it() -> None:
+def test_json_of_a_bundle_has_its_manifest_and_derived_facts() -> None:
     facts = json.loads(inspect("--json", "--source-length", 10, "--target-length", 20))
     assert facts["manifest"] == json.loads((EMBEDDED / tensor_names.MANIFEST).read_text(encoding="utf-8"))
     assert facts["size"] == sum(path.stat().st_size for path in EMBEDDED.iterdir())
@@ -98,7 +98,7 @@ def test_json_of_a_bundle_holds_its_manifest_and_what_follows_from_it() -> None:
     assert facts["graphs"][tensor_names.ENCODER] == json.loads(inspect("--json", EMBEDDED / tensor_names.ENCODER))
 
 
-def test_json_of_a_file_holds_what_is_shown(bundle: Bundle) -> None:
+def test_json_of_a_file_has_what_is_shown(bundle: Bundle) -> None:
     facts: dict[str, Any] = json.loads(inspect(EMBEDDED / tensor_names.DECODER, "--json"))
     file = read_onnx(EMBEDDED / tensor_names.DECODER)
     assert facts["opsets"] == {"ai.onnx": bundle.manifest.opset, "com.microsoft": 1}
@@ -107,13 +107,13 @@ def test_json_of_a_file_holds_what_is_shown(bundle: Bundle) -> None:
     assert facts["constants"] == [asdict(found) for found in constants_by_type(file.tensors)]
 
 
-def test_a_model_of_its_own_kind_has_no_cost(bundle: Bundle) -> None:
+def test_a_model_without_an_architecture_has_no_cost(bundle: Bundle) -> None:
     foreign = replace(bundle, manifest=replace(bundle.manifest, architecture=None))
     assert bundle_facts(foreign, source_length=1, target_length=1)["cost"] is None
     assert "layers" not in dict(describe_bundle(foreign, source_length=1, target_length=1))
 
 
-def test_names_in_a_file_cannot_steer_the_terminal(tmp_path: Path) -> None:
+def test_names_in_a_file_cannot_control_the_terminal(tmp_path: Path) -> None:
     content = (EMBEDDED / tensor_names.DECODER).read_bytes().replace(b"logits", b"\x1b[31m!")
     (tmp_path / "a.onnx").write_bytes(content)
     shown = inspect(tmp_path / "a.onnx")

@@ -1,4 +1,4 @@
-"""A signal ends the command with the code that a shell expects and no traceback, whatever it was doing."""
+"""A signal ends the command at any time with the exit code that a shell expects and no traceback."""
 
 import os
 import signal
@@ -59,7 +59,7 @@ def test_a_file_that_ends_too_early_is_no_signal(monkeypatch: pytest.MonkeyPatch
     assert result.stderr == "Error: a file ended before all of it was read (no data left)\n"
 
 
-def test_a_program_that_calls_the_command_gets_its_code() -> None:
+def test_a_program_that_calls_the_command_gets_its_exit_code() -> None:
     assert main.main(["inspect", "nowhere"], standalone_mode=False) == 2
 
 

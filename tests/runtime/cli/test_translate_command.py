@@ -29,7 +29,7 @@ def command(*arguments: object, stdin: bytes = b"", cwd: Path | None = None) -> 
 
 
 class TestFormats:
-    def test_jsonl_holds_all_there_is_to_know(self, translator: Translator) -> None:
+    def test_jsonl_has_all_fields(self, translator: Translator) -> None:
         done = command("translate", "--format", "jsonl", "--n-best", "2", "--alignment", "I have a dog.", "")
         first, second = map(json.loads, done.stdout.decode().splitlines())
         [wanted] = translator.translate(["I have a dog."], num_return_sequences=2, attention="all")
@@ -49,7 +49,7 @@ class TestFormats:
         assert float(score) == pytest.approx(wanted.score, abs=1e-3)
         assert float(other_score) == pytest.approx(wanted.alternatives[0].score, abs=1e-3)
 
-    def test_the_best_few_come_as_moses_writes_them(self) -> None:
+    def test_the_n_best_list_has_the_format_of_moses(self) -> None:
         done = command("translate", "--n-best", "3", "I have a dog.", "Good morning.")
         rows = [line.split(" ||| ") for line in done.stdout.decode().splitlines()]
         assert [row[0] for row in rows] == ["0"] * 3 + ["1"] * 3
@@ -66,7 +66,7 @@ class TestFormats:
             text = done.stdout.decode() or (tmp_path / "out.txt").read_text(encoding="utf-8")
             assert [len(line.split("\t")) for line in text.splitlines()] == [6, 6], done.stderr
 
-    def test_an_alignment_stands_behind_the_text(self) -> None:
+    def test_the_alignment_follows_the_text(self) -> None:
         done = command("translate", "--alignment", "I have a dog.")
         _, alignment = done.stdout.decode().strip().split(" ||| ")
         assert all("-" in pair for pair in alignment.split())
@@ -99,14 +99,14 @@ def test_a_prefix_begins_every_translation() -> None:
 
 
 class TestProblems:
-    def test_they_are_told_in_a_summary(self) -> None:
+    def test_they_are_summarized_in_a_warning(self) -> None:
         done = command("translate", "--max-new-tokens", "2", "I have a ☃ and a dog.", "I have a dog. " * 100)
         errors = done.stderr.decode()
         assert "2 of 2 translations were cut at the length limit" in errors
         assert "1 of 2 translations are of texts that were too long and were split" in errors
         assert "1 character unknown" in errors
 
-    def test_a_text_that_is_cut_is_told_too(self) -> None:
+    def test_a_truncated_text_gets_a_warning(self) -> None:
         done = command("translate", "--long", "truncate", "--max-new-tokens", "4", "I have a dog. " * 100)
         assert "lost their ends" in done.stderr.decode()
 
@@ -137,7 +137,7 @@ class TestProblems:
             ["--max-length", "9", "--max-new-tokens", "9", "Hello."],
         ],
     )
-    def test_what_cannot_be_gets_one_sentence(self, arguments: list[str], tmp_path: Path) -> None:
+    def test_invalid_arguments_get_one_sentence(self, arguments: list[str], tmp_path: Path) -> None:
         done = command("translate", *arguments, cwd=tmp_path)
         assert done.returncode == 2
         assert done.stderr.decode().startswith("Error: ")
@@ -145,12 +145,10 @@ class TestProblems:
         assert not list(tmp_path.iterdir())
 
 
-def test_options_that_change_nothing_are_told() -> None:
+def test_options_without_effect_get_a_warning() -> None:
     done = command("translate", "--temperature", "0.5", "--seed", "3", "Hello.")
     assert done.returncode == 0
-    assert done.stderr.decode().splitlines() == [
-        "Warning: without --do-sample, nothing is drawn and --temperature and --seed change nothing"
-    ]
+    assert done.stderr.decode().splitlines() == ["Warning: --temperature and --seed have no effect without --do-sample"]
 
 
 class TestStreams:
@@ -188,7 +186,7 @@ class TestStreams:
         assert running.returncode == 0
         assert (tmp_path / "out.txt").read_text(encoding="utf-8").startswith("Guten Morgen")
 
-    def test_what_came_through_a_pipe_is_safe_although_more_may_come(self, tmp_path: Path) -> None:
+    def test_lines_from_a_pipe_are_committed_before_it_ends(self, tmp_path: Path) -> None:
         program = [*SEQ2EDGE, "translate", "--num-beams", "1", "-o", str(tmp_path / "out.txt")]
         pipes = {"stdin": subprocess.PIPE, "stderr": subprocess.PIPE}
         with subprocess.Popen(program, **pipes) as running:
@@ -198,9 +196,7 @@ class TestStreams:
             time.sleep(1)  # the disk may take its time before the command counts the line
             running.send_signal(signal.SIGINT)
             errors = running.stderr.read()
-        assert errors.decode().strip() == (
-            "stopped; 1 lines are done, and the same command with --resume goes on behind them"
-        )
+        assert errors.decode().strip() == ("stopped; 1 lines are done; run the same command with --resume to continue")
         again = command("translate", "--num-beams", "1", "-o", tmp_path / "out.txt", stdin=b"Good morning.\nHello.\n")
         assert "starts over" in again.stderr.decode()
         assert again.stderr.count(b"\n") == 1
@@ -226,7 +222,7 @@ def test_answers_come_line_by_line_through_a_pipe() -> None:
             assert running.stdout.readline().startswith(answer)  # the input is still open
 
 
-def test_a_terminal_sees_how_far_it_is(tmp_path: Path) -> None:
+def test_a_terminal_shows_the_status(tmp_path: Path) -> None:
     (tmp_path / "in.txt").write_text("I have a dog.\n" * 1500, encoding="utf-8")
     ours, theirs = pty.openpty()
     program = [*SEQ2EDGE, "translate", "--num-beams", "1", "-i", tmp_path / "in.txt", "-o", tmp_path / "out.txt"]
@@ -246,7 +242,7 @@ def test_a_terminal_sees_how_far_it_is(tmp_path: Path) -> None:
 
 class TestResume:
     @pytest.mark.trust
-    def test_a_killed_run_goes_on_without_losing_or_repeating_a_line(self, tmp_path: Path) -> None:
+    def test_a_killed_run_is_resumed_without_losing_or_repeating_a_line(self, tmp_path: Path) -> None:
         texts = [f"I have {number} dogs." for number in range(3600)]
         (tmp_path / "in.txt").write_text("\n".join(texts) + "\n", encoding="utf-8")
         arguments = ["translate", "--num-beams", "1", "--threads", "1", "--format", "tsv", "-i", tmp_path / "in.txt"]
@@ -270,7 +266,7 @@ class TestResume:
 
     @staticmethod
     def _wait_for_progress(running: subprocess.Popen[bytes], part: Path, chance: random.Random) -> None:
-        """Until the part has grown, and then for a moment that nobody knows."""
+        """Wait until the part file has grown, and then for a random time."""
         before = part.stat().st_size if part.exists() else 0
         while running.poll() is None and not (part.exists() and part.stat().st_size > before):
             time.sleep(0.02)

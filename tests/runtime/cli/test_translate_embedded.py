@@ -51,17 +51,17 @@ def test_one_string_is_not_a_list_of_texts(translator: Translator) -> None:
 
 
 @pytest.mark.parametrize("text", ["\u200b", "\t", "\x01"])
-def test_text_that_nobody_can_see_stays_empty(translator: Translator, text: str) -> None:
+def test_invisible_text_stays_empty(translator: Translator, text: str) -> None:
     assert translator.translate([text])[0].text == ""
 
 
-def test_the_next_best_are_given_on_request(translator: Translator) -> None:
+def test_alternatives_are_returned_on_request(translator: Translator) -> None:
     best = translator.translate(["I have a dog."], num_beams=4, num_return_sequences=3)[0]
     assert len(best.alternatives) == 2
     assert best.score >= best.alternatives[0].score >= best.alternatives[1].score
 
 
-def test_a_translation_that_was_cut_says_so(translator: Translator) -> None:
+def test_a_truncated_translation_gets_a_warning(translator: Translator) -> None:
     assert not translator.translate(["Where is the nearest train station?"], max_new_tokens=2)[0].ended
     done = command("translate", "--max-new-tokens", "2", "Where is the nearest train station?")
     assert b"1 of 1 translations were cut" in done.stderr
@@ -78,7 +78,7 @@ def test_a_translation_that_was_cut_says_so(translator: Translator) -> None:
         {"forced_bos_token_id": 99_999},
     ],
 )
-def test_options_that_cannot_be_are_refused(translator: Translator, options: dict[str, int]) -> None:
+def test_invalid_options_are_refused(translator: Translator, options: dict[str, int]) -> None:
     with pytest.raises(UsageError):
         translator.translate(["Good morning."], **options)
 
@@ -150,7 +150,7 @@ def test_bad_input_gets_one_sentence_and_exit_code_2(arguments: list[str], tmp_p
     assert not list(tmp_path.iterdir())
 
 
-def test_inspect_prints_what_the_manifest_says(translator: Translator) -> None:
+def test_inspect_prints_the_manifest(translator: Translator) -> None:
     done = command("inspect")
     assert done.returncode == 0, done.stderr
     text = done.stdout.decode()
