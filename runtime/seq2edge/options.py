@@ -14,7 +14,10 @@ from seq2edge.config.schema import read_fields
 from seq2edge.config.text import TextOptions, check_heads
 from seq2edge.errors import BundleError, UsageError
 
-ID_OPTIONS = ("decoder_start_token_id", "eos_token_id", "forced_bos_token_id", "forced_eos_token_id", "suppress_tokens")
+ID_OPTIONS = (
+    *("decoder_start_token_id", "eos_token_id", "pad_token_id"),
+    *("forced_bos_token_id", "forced_eos_token_id", "suppress_tokens"),
+)
 GENERATION = {field.name for field in fields(GenerationOptions)}
 TEXT = {field.name for field in fields(TextOptions)}
 
@@ -43,6 +46,7 @@ def resolve_options(changes: Mapping[str, Any], manifest: Manifest) -> CallOptio
         raise UsageError(str(error)) from None
     _check_length(generation, manifest.max_positions)
     _check_ids(generation, manifest)
+    _check_beams(generation, manifest)
     _check_attention(text, manifest)
     _check_target(generation, manifest)
     return CallOptions(generation=generation, text=text, tags=tags)
@@ -100,6 +104,16 @@ def _check_attention(text: TextOptions, manifest: Manifest) -> None:
         )
     if manifest.architecture is not None:
         check_heads(text.attention, layers=manifest.architecture.decoder_layers, heads=manifest.architecture.heads)
+
+
+def _check_beams(options: GenerationOptions, manifest: Manifest) -> None:
+    """Refuse more beams or samples than the first step has tokens for, which would only cost memory."""
+    if manifest.architecture is None:
+        return
+    for name in ("num_beams", "num_return_sequences"):
+        count, limit = getattr(options, name), manifest.architecture.target_vocabulary
+        if count > limit:
+            raise UsageError(f"{name} is {count}, but the vocabulary of the model has {limit} tokens: use fewer")
 
 
 def _check_ids(options: GenerationOptions, manifest: Manifest) -> None:

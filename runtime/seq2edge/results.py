@@ -21,6 +21,7 @@ class Translation:
     parts: int = 1  # number of segments; above 1 if the text was too long for the model
     truncated: bool = False  # True: the end of the text was cut off (option long="truncate")
     unknown: int = 0  # number of characters of the text that the vocabulary lacks
+    missing: int = 0  # number of alternatives that were requested but do not exist
     attention: "Attention | None" = None  # only with the option attention
     alternatives: tuple["Translation", ...] = ()  # the next best ones, with num_return_sequences
 
@@ -35,6 +36,7 @@ class Translation:
                 (f"has {_characters(self.unknown)} unknown to the model", self.unknown),
                 ("was cut at the length limit", not self.ended),
                 ("repeats itself", self.repeats),
+                (f"has {self.missing} fewer alternatives than requested", self.missing),
             )
             if applies
         )

@@ -54,9 +54,10 @@ def translation_of(segment: Segment, hypothesis: Hypothesis, prefix: Prefix, tok
     )
 
 
-def with_alternatives(ranked: list[Translation]) -> Translation:
+def with_alternatives(ranked: list[Translation], options: GenerationOptions) -> Translation:
     """Return the best translation, with the others as its alternatives."""
-    return replace(ranked[0], alternatives=tuple(ranked[1:]))
+    missing = options.num_return_sequences - len(ranked)
+    return replace(ranked[0], alternatives=tuple(ranked[1:]), missing=missing)
 
 
 def join_segments(segments: Sequence[list[Translation]], options: GenerationOptions) -> list[Translation]:
@@ -358,7 +359,8 @@ class Translator:
         ranked = self._translations(segments, starts, hypotheses, call)
         results = [Translation(text="")] * len(texts)
         for number, indices in groupby(range(len(segments)), key=lambda index: segments[index].text_index):
-            results[number] = with_alternatives(join_segments([ranked[index] for index in indices], call.generation))
+            whole = join_segments([ranked[index] for index in indices], call.generation)
+            results[number] = with_alternatives(whole, call.generation)
         return results
 
     def _tokenizer(self, call: CallOptions) -> Tokenizer:
@@ -401,7 +403,7 @@ class Translator:
         self, segments: list[Segment], starts: list[Prefix], hypotheses: list[list[Hypothesis]], call: CallOptions
     ) -> list[list[Translation]]:
         ranked = [
-            [translation_of(segment, one, start, self.tokenizer) for one in best]
+            [translation_of(segment, one, start, self.tokenizer) for one in best[:1] + _real(best[1:])]
             for segment, start, best in zip(segments, starts, hypotheses, strict=True)
         ]
         if not call.text.attention:
@@ -422,7 +424,9 @@ class Translator:
             assert search.result is not None
             done += self._translations([segment], [start], [[search.result]], call)
             before = join_texts([before, done[-1][0].text])
-        return with_alternatives(join_segments(done, call.generation)) if done else Translation(text="")
+        return (
+            with_alternatives(join_segments(done, call.generation), call.generation) if done else Translation(text="")
+        )
 
     def _check_lengths(self, name: str, rows: list[list[int]]) -> None:
         for index, ids in enumerate(rows):
@@ -437,6 +441,10 @@ class Translator:
                 vocabulary = self.tokenizer.target.get_piece_size()
                 self._loaded_scorer = TargetScorer(self.bundle, self.engine, vocabulary=vocabulary)
             return self._loaded_scorer
+
+
+def _real(hypotheses: list[Hypothesis]) -> list[Hypothesis]:
+    return [hypothesis for hypothesis in hypotheses if not hypothesis.placeholder]
 
 
 def _forced(call: CallOptions) -> Prefix:

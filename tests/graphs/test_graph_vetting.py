@@ -96,6 +96,7 @@ ATTACKS: dict[str, tuple[Callable[[onnx.ModelProto], object], str]] = {
         ).__setattr__("i", 0),
         "num_heads 0",
     ),
+    "dropout": (lambda model: add_node(model, "Dropout", [model.graph.input[0].name]), "Dropout"),
     "functions": (lambda model: model.functions.add(name="f", domain="d"), "model has field 25"),
     "an additional input": (
         lambda model: model.graph.input.append(helper.make_tensor_value_info("more", TensorProto.FLOAT, [1])),

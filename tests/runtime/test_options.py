@@ -80,3 +80,15 @@ def test_a_bundle_that_cannot_show_attention_says_so_before_it_translates(manife
     files = {name: entry for name, entry in manifest.files.items() if name != tensor_names.SCORER}
     with pytest.raises(BundleError, match="has no scorer graph"):
         resolve_options({"attention": "all"}, replace(manifest, files=files))
+
+
+@pytest.mark.parametrize("name", ["num_beams", "num_return_sequences"])
+def test_more_beams_than_tokens_are_refused(manifest: Manifest, name: str) -> None:
+    changes = {"num_beams": 10**6, "do_sample": True, name: 10**6}
+    with pytest.raises(UsageError, match="is 1000000, but the vocabulary of the model has 7000 tokens"):
+        resolve_options(changes, manifest)
+
+
+def test_a_padding_token_outside_the_vocabulary_is_refused(manifest: Manifest) -> None:
+    with pytest.raises(UsageError, match="pad_token_id is 100000, but the token ids of the model are 0 to 6999"):
+        resolve_options({"pad_token_id": 100000}, manifest)

@@ -51,5 +51,5 @@ def test_pieces_that_are_not_the_translation_are_an_error_and_not_cut() -> None:
         yield "one"
         return Translation(text="two three")
 
-    with pytest.raises(RuntimeError, match="mistake in seq2edge"):
+    with pytest.raises(RuntimeError, match="bug in seq2edge"):
         list(TextStream(contradicting()))

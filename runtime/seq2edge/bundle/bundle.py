@@ -3,7 +3,7 @@
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from seq2edge.bundle import tensor_names
 from seq2edge.bundle.atomic_files import sha256_of
@@ -174,7 +174,7 @@ def _read_manifest_bytes(folder: Path) -> bytes:
 def read_manifest(raw: bytes, path: Path) -> Manifest:
     """Parse the bytes of a manifest; ``path`` is its name in errors."""
     try:
-        content = json.loads(raw.decode())
+        content = json.loads(raw.decode(), object_pairs_hook=_unique_keys)
     except (ValueError, RecursionError) as error:
         raise BundleError(f"{path} is not valid UTF-8 JSON ({error})") from None
     version = content.get("format_version") if isinstance(content, dict) else None
@@ -186,6 +186,15 @@ def read_manifest(raw: bytes, path: Path) -> Manifest:
         return read_strict(Manifest, content, where="manifest", complete=True)
     except SchemaError as error:
         raise BundleError(f"{path} is not a valid manifest: {error}") from None
+
+
+def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Refuse an object with two equal keys, of which other readers might use the other one."""
+    content = dict(pairs)
+    if len(content) < len(pairs):
+        keys = [key for key, _ in pairs]
+        raise ValueError(f"the key {short_repr(next(key for key in keys if keys.count(key) > 1))} appears twice")
+    return content
 
 
 def vet_graphs(folder: Path, manifest: Manifest) -> None:

@@ -17,8 +17,8 @@ from seq2edge.devices.registry import DeviceConfig
 from seq2edge.devices.session import CPU_CONFIG, Array, Tensor, open_session, run_on_device
 from seq2edge.engine.decoder_inputs import RestrictedVocabulary, empty_past, vocabulary_size
 from seq2edge.engine.encoder import pad_sources
-from seq2edge.errors import NotANumberError
 from seq2edge.search import DecoderState, Ids, StepOutput, TopK
+from seq2edge.search.log_softmax import check_numbers
 
 if TYPE_CHECKING:
     from onnxruntime import InferenceSession
@@ -111,8 +111,7 @@ class AppendCacheState(DecoderState):
 
     def top_k(self, tokens: Ids, rows: Ids, k: int) -> TopK:
         best = self.device_topk.top_k(self._run(tokens, rows), min(k, self._vocabulary_size))
-        if np.isnan(best.log_probabilities).any():
-            raise NotANumberError("the decoder returned scores that are not numbers (NaN): try a higher precision")
+        check_numbers(best.log_probabilities)
         return best
 
     def _run(self, tokens: Ids, rows: Ids, fetched: tuple[str, ...] = ()) -> Tensor:

@@ -51,7 +51,7 @@ class Beams(NamedTuple):
 
     def hypothesis(self, row: int, beam: int, score: float, eos: tuple[int, ...]) -> Hypothesis:
         tokens = self.tokens[row, beam, self.length - self.generated :].tolist()
-        return _hypothesis(tokens, self.token_scores[row, beam].tolist(), score, eos)
+        return _hypothesis(tokens, self.token_scores[row, beam].tolist(), score, eos, self.scores[row, beam])
 
 
 class Candidates(NamedTuple):
@@ -97,7 +97,7 @@ class Candidates(NamedTuple):
         generated = before.tokens[row, parent, before.length - before.generated :].tolist()
         tokens = [*generated, int(self.tokens[row, column])]
         token_scores = [*before.token_scores[row, parent].tolist(), float(self.token_scores[row, column])]
-        return _hypothesis(tokens, token_scores, score, eos)
+        return _hypothesis(tokens, token_scores, score, eos, self.scores[row, column])
 
 
 def best_candidates(beams: Beams, tokens: Ids, token_scores: Scores, ranks: Scores, *, count: int) -> Candidates:
@@ -138,8 +138,11 @@ def _append(rows: NDArray[T], continued: Ids, last: NDArray[T]) -> NDArray[T]:  
     return np.concatenate([before, last[:, :, None]], axis=2)
 
 
-def _hypothesis(tokens: list[int], token_scores: list[float], score: float, eos: tuple[int, ...]) -> Hypothesis:
-    return Hypothesis(tokens=tokens, score=score, token_scores=token_scores, ended=tokens[-1] in eos)
+def _hypothesis(
+    tokens: list[int], token_scores: list[float], score: float, eos: tuple[int, ...], beam_score: float
+) -> Hypothesis:
+    ended, placeholder = tokens[-1] in eos, bool(beam_score < UNREACHED / 2)
+    return Hypothesis(tokens=tokens, score=score, token_scores=token_scores, ended=ended, placeholder=placeholder)
 
 
 def beam_search(

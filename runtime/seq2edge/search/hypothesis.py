@@ -25,6 +25,7 @@ class Hypothesis:
     score: float
     token_scores: list[float]
     ended: bool  # by an end token, not by the length limit
+    placeholder: bool = False  # stands for a beam that does not exist; Hugging Face returns these too
 
 
 def length_normalizer(length: int, penalty: float) -> float:

@@ -33,10 +33,15 @@ def log_normalizer(logits: Scores, known: Scores | None = None) -> tuple[Scores,
 
 def log_normalizer_at(logits: Scores, peak: Scores, known: Scores | None = None) -> Scores:  # (R, V), (R, 1) -> (R, 1)
     """Return the second part of the log-normalizer, where the largest logits are known already."""
-    if not np.maximum.reduce(peak, axis=None, initial=-np.inf) < np.inf:  # NaN if any is
-        what = "NaN" if np.isnan(peak).any() else "infinity"
-        raise NotANumberError(f"the decoder returned scores that are not numbers ({what}): try a higher precision")
+    check_numbers(peak)
     return _sum_exponentials(logits, peak) if known is None else known[:, None]
+
+
+def check_numbers(scores: Scores) -> None:
+    """Raise an error if any score is NaN or plus infinity."""
+    if not np.maximum.reduce(scores, axis=None, initial=-np.inf) < np.inf:  # NaN if any is
+        what = "NaN" if np.isnan(scores).any() else "infinity"
+        raise NotANumberError(f"the decoder returned scores that are not numbers ({what}): try a higher precision")
 
 
 def _sum_exponentials(logits: Scores, peak: Scores) -> Scores:  # (R, V), (R, 1) -> (R, 1)

@@ -8,7 +8,7 @@ import numpy as np
 from seq2edge.config.generation import GenerationOptions
 from seq2edge.search.hypothesis import Hypothesis
 from seq2edge.search.interface import DecoderState
-from seq2edge.search.log_softmax import chosen_log_probabilities
+from seq2edge.search.log_softmax import check_numbers, chosen_log_probabilities
 from seq2edge.search.logits_processors import LogitsProcessors, check_allowed, is_end
 from seq2edge.search.types import BatchContext, Flags, Ids, Scores
 
@@ -48,6 +48,7 @@ def sample_steps(
     tokens, rows = prefixes[:, None, :], sentences[:, None]  # (B, 1, T), (B, 1): all outputs of a sentence are equal
     for length in range(prefixes.shape[1], limit):
         logits = _running_rows(state.step(tokens, rows).logits, running[sentences])  # (R, V)
+        check_numbers(logits)
         outputs = np.flatnonzero(running)  # (R,)
         scores = logits
         if processors.needed(length):

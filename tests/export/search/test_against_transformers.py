@@ -153,7 +153,7 @@ def test_sampling_with_beams_is_the_same_but_for_chance(
 ) -> None:
     """Both take the likeliest candidates where they would draw; what they would draw from is then the same."""
     monkeypatch.setattr(torch, "multinomial", lambda weights, num_samples: weights.topk(num_samples).indices)
-    monkeypatch.setattr(beam, "noise_for", lambda *_: lambda scores, sentences: scores)
+    monkeypatch.setattr(beam, "GumbelNoise", lambda _: lambda scores, sentences: scores)
     assert_same(transformers_state, model, sources, num_beams=3, max_new_tokens=8, do_sample=True, **options)
 
 

@@ -104,6 +104,13 @@ def test_a_bundle_without_a_scorer_loads(copy: Path) -> None:
     assert open_scorer(bundle, OnnxEngine(bundle, threads=1)) is None
 
 
+def test_a_manifest_with_two_equal_keys_is_refused(copy: Path) -> None:
+    path = copy / tensor_names.MANIFEST
+    path.write_text(path.read_text(encoding="utf-8").replace("{", '{"family": "other",', 1), encoding="utf-8")
+    with pytest.raises(BundleError, match="the key 'family' appears twice"):
+        load_bundle(copy)
+
+
 def test_a_manifest_that_omits_a_file_is_refused(copy: Path) -> None:
     edit(copy, lambda content: content["files"].pop(tensor_names.DECODER))
     refused(copy, "files does not name decoder.onnx")

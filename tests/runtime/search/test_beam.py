@@ -216,3 +216,14 @@ def test_what_a_sentence_becomes_does_not_depend_on_its_batch_mates(
     step = decoder(lambda sentence, tokens: logits(numbers[sentence], tokens))
     fewer = search(step, [[0]] * len(numbers), given_options, BatchContext(sentence_ids=numbers))
     assert fewer == [together[number] for number in numbers]
+
+
+def test_hypotheses_that_stand_for_no_beam_are_marked(decoder, options) -> None:
+    """Only two outputs of one token exist, so the other two of four are placeholders, as in transformers."""
+
+    def one_or_the_end(sentence: int, tokens: tuple[int, ...]) -> np.ndarray:
+        return np.array([-np.inf, -np.inf, 1.0, 0.5], dtype=np.float32)
+
+    [found] = search(decoder(one_or_the_end), [[0]], options(num_beams=4, num_return_sequences=4, max_new_tokens=1))
+    assert [one.tokens for one in found if not one.placeholder] == [[2], [3]]
+    assert all(one.score < -1e8 for one in found if one.placeholder)

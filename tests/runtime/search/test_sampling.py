@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 
+from seq2edge.errors import NotANumberError
 from seq2edge.search import BatchContext, search
 from seq2edge.search.logits_processors import keep_top_k, keep_top_p, temperature
 from seq2edge.search.sampling import GumbelNoise
@@ -129,3 +130,8 @@ def test_a_small_share_keeps_at_least_as_many_as_asked() -> None:
 def test_a_temperature_divides_the_scores() -> None:
     scores = np.array([[1, 2]], dtype=np.float32)
     assert temperature(0.5)(scores[:, :0], scores).tolist() == [[2, 4]]
+
+
+def test_logits_that_are_not_numbers_are_an_error(decoder, options) -> None:
+    with pytest.raises(NotANumberError):
+        search(decoder(lambda sentence, tokens: np.full(8, np.nan)), [[0]], options(do_sample=True, seed=1))
