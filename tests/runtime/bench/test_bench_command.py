@@ -68,8 +68,8 @@ def test_forced_lengths_references_and_a_picture(texts: Path, tmp_path: Path) ->
     pytest.importorskip("sacrebleu")
     pytest.importorskip("matplotlib")
     (tmp_path / "texts.de").write_text("Guten Morgen.\nWo ist der nächste Bahnhof?\n", encoding="utf-8")
-    wanted = ["--new-tokens", 5, "--no-memory", "--rounds", 1, "--json", tmp_path / "r.json"]
-    found = bench("-i", texts, "-r", tmp_path / "texts.de", *wanted, "--plot", tmp_path / "p.svg")
+    options = ["--new-tokens", 5, "--no-memory", "--rounds", 1, "--json", tmp_path / "r.json"]
+    found = bench("-i", texts, "-r", tmp_path / "texts.de", *options, "--plot", tmp_path / "p.svg")
     assert (found.returncode, found.stderr) == (0, "")
     [one] = json.loads((tmp_path / "r.json").read_text(encoding="utf-8"))["measurements"]
     assert (one["target_tokens"], one["peak_bytes"]) == (10, None)

@@ -32,22 +32,22 @@ class TestFormats:
     def test_jsonl_has_all_fields(self, translator: Translator) -> None:
         done = command("translate", "--format", "jsonl", "--n-best", "2", "--alignment", "I have a dog.", "")
         first, second = map(json.loads, done.stdout.decode().splitlines())
-        [wanted] = translator.translate(["I have a dog."], num_return_sequences=2, attention="all")
-        assert first["text"] == wanted.text
-        assert first["tokens"] == list(wanted.tokens)
-        assert first["token_scores"] == pytest.approx(wanted.token_scores, abs=1e-4)
-        assert first["alignment"] == wanted.attention.moses
-        assert [one["text"] for one in first["alternatives"]] == [wanted.alternatives[0].text]
+        [expected] = translator.translate(["I have a dog."], num_return_sequences=2, attention="all")
+        assert first["text"] == expected.text
+        assert first["tokens"] == list(expected.tokens)
+        assert first["token_scores"] == pytest.approx(expected.token_scores, abs=1e-4)
+        assert first["alignment"] == expected.attention.moses
+        assert [one["text"] for one in first["alternatives"]] == [expected.alternatives[0].text]
         assert first["notes"] == []
         assert second["text"] == ""
 
     def test_tsv_has_scores_and_alternatives_in_columns(self, translator: Translator) -> None:
         done = command("translate", "--format", "tsv", "--n-best", "2", "--num-beams", "2", "I have a dog.")
-        [wanted] = translator.translate(["I have a dog."], num_beams=2, num_return_sequences=2)
+        [expected] = translator.translate(["I have a dog."], num_beams=2, num_return_sequences=2)
         text, score, notes, other, other_score = done.stdout.decode().removesuffix("\n").split("\t")
-        assert (text, other, notes) == (wanted.text, wanted.alternatives[0].text, "")
-        assert float(score) == pytest.approx(wanted.score, abs=1e-3)
-        assert float(other_score) == pytest.approx(wanted.alternatives[0].score, abs=1e-3)
+        assert (text, other, notes) == (expected.text, expected.alternatives[0].text, "")
+        assert float(score) == pytest.approx(expected.score, abs=1e-3)
+        assert float(other_score) == pytest.approx(expected.alternatives[0].score, abs=1e-3)
 
     def test_the_n_best_list_has_the_format_of_moses(self) -> None:
         done = command("translate", "--n-best", "3", "I have a dog.", "Good morning.")
@@ -77,7 +77,7 @@ class TestFormats:
 def test_every_option_of_the_search_is_an_option_of_the_command(translator: Translator) -> None:
     arguments = ["--num-beams", "3", "--length-penalty", "0.3", "--early-stopping", "never", "--suppress-tokens", "5,6"]
     done = command("translate", *arguments, "--bad-words-ids", "7", "--bad-words-ids", "8,9", "I have a dog.")
-    [wanted] = translator.translate(
+    [expected] = translator.translate(
         ["I have a dog."],
         num_beams=3,
         length_penalty=0.3,
@@ -85,7 +85,7 @@ def test_every_option_of_the_search_is_an_option_of_the_command(translator: Tran
         suppress_tokens=(5, 6),
         bad_words_ids=((7,), (8, 9)),
     )
-    assert done.stdout.decode().strip() == wanted.text
+    assert done.stdout.decode().strip() == expected.text
 
 
 def test_samples_are_the_same_with_the_same_seed() -> None:
@@ -297,15 +297,15 @@ class TestScore:
         pairs = [("I have a dog.", "Ich habe einen Hund."), ("Good morning.", "Guten Tag.")]
         text = "".join(f"{source}\t{target}\n" for source, target in pairs)
         done = command("score", stdin=text.encode())
-        wanted = translator.score(*zip(*pairs, strict=True))
+        expected = translator.score(*zip(*pairs, strict=True))
         assert [float(line) for line in done.stdout.splitlines()] == pytest.approx(
-            [one.score for one in wanted], abs=1e-3
+            [one.score for one in expected], abs=1e-3
         )
         (tmp_path / "in.tsv").write_text(text, encoding="utf-8")
         done = command("score", "-i", tmp_path / "in.tsv", "-o", tmp_path / "out.jsonl", "--format", "jsonl")
         assert done.returncode == 0, done.stderr
         first = json.loads((tmp_path / "out.jsonl").read_text(encoding="utf-8").splitlines()[0])
-        assert first["tokens"] == list(wanted[0].tokens)
+        assert first["tokens"] == list(expected[0].tokens)
 
     def test_a_line_without_a_tab_is_named(self) -> None:
         done = command("score", stdin=b"a\tb\nno tab\n")

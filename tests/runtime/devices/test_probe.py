@@ -10,7 +10,7 @@ from seq2edge.devices import probe as module
 from seq2edge.devices.probe import probe, probe_here, run_child
 from seq2edge.devices.registry import CPU, DEVICES
 
-# Python runs this before anything else: a provider whose code the CPU cannot run, unless it is told to use less.
+# Python runs this before anything else: a provider whose code the CPU cannot run without the workaround.
 CRASHING = """
 import os, signal, sys
 if "seq2edge.devices.probe" in sys.orig_argv and os.environ.get("ONEDNN_MAX_CPU_ISA") != "AVX512_CORE":

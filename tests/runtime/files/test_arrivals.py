@@ -67,17 +67,17 @@ def test_an_interrupt_ends_a_program_that_waits_for_a_line() -> None:
 
 
 def test_a_fast_pipe_is_read_in_large_groups() -> None:
-    asked = threading.Semaphore(0)
+    requested = threading.Semaphore(0)
 
     def source() -> Iterator[str]:
         for number in range(1000):
-            asked.release()
+            requested.release()
             yield str(number)
 
     groups = available_lines(source(), 9)
     found = [next(groups)]
     for _ in range(len(found[0]) + 10):  # the one behind the nine that have room
-        assert asked.acquire(timeout=60)
+        assert requested.acquire(timeout=60)
     found += groups
     assert [int(line) for group in found for line in group] == list(range(1000))
     assert len(found[1]) == 9

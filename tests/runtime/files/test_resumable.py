@@ -254,11 +254,11 @@ def test_a_run_that_opened_the_journal_before_another_removed_it_takes_a_new_one
     assert left(tmp_path) == {"out.txt"}
 
 
-@pytest.mark.parametrize("place", [".", "no/such/folder/out.txt", "file/out.txt", "x" * 250])
-def test_a_path_that_cannot_be_written_gets_one_sentence(tmp_path: Path, place: str) -> None:
+@pytest.mark.parametrize("name", [".", "no/such/folder/out.txt", "file/out.txt", "x" * 250])
+def test_a_path_that_cannot_be_written_gets_one_sentence(tmp_path: Path, name: str) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(DataError, match=r"^[^\n]*(is a folder; name a file|cannot be written: [^\n]*)$"):
-        run(tmp_path / place)
+        run(tmp_path / name)
     assert left(tmp_path) == {"file"}
 
 

@@ -148,8 +148,8 @@ def test_invisible_characters_are_drawn_as_code_points(tmp_path: Path) -> None:
     odd = ["\n", " a", "  ", "\u200b", "\ud800", "\x00", "", "\u200d", "می\u200cخواهم"]
     draw_attention(even(1, 9), odd, ["x"], tmp_path / "a.svg")
     shown = [text.lstrip("\u200f") for text in texts(tmp_path / "a.svg")]
-    wanted = ["<U+000A>", "␣a", "␣␣", "<U+200B>", "<U+D800>", "<U+0000>", "<U+200D>", "می\u200cخواهم", "x"]
-    assert shown[:9] == wanted  # matplotlib writes nothing where there is nothing
+    expected = ["<U+000A>", "␣a", "␣␣", "<U+200B>", "<U+D800>", "<U+0000>", "<U+200D>", "می\u200cخواهم", "x"]
+    assert shown[:9] == expected  # matplotlib writes nothing where there is nothing
 
 
 @pytest.mark.usefixtures("few_fonts")

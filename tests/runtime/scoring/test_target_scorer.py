@@ -22,9 +22,9 @@ def test_the_attention_weights_of_a_batch_are_limited() -> None:
 
 
 def test_small_batches_show_the_same_attention(translator: Translator, monkeypatch: pytest.MonkeyPatch) -> None:
-    wanted = translator.translate(TEXTS, attention="1.2", num_beams=1)
+    expected = translator.translate(TEXTS, attention="1.2", num_beams=1)
     monkeypatch.setattr(scorer, "MAX_ATTENTION_WEIGHTS", 1000)
-    for one, same in zip(translator.translate(TEXTS, attention="1.2", num_beams=1), wanted, strict=True):
+    for one, same in zip(translator.translate(TEXTS, attention="1.2", num_beams=1), expected, strict=True):
         assert one.alignment == same.alignment
         np.testing.assert_allclose(one.attention.weights, same.attention.weights, atol=1e-5)
 
