@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from onnx import numpy_helper, parser
 
 import results
-from seq2edge.engine.io_binding import BoundRun
+from seq2edge.devices.session import BoundRun
 
 WIDTH, HEADS, DEPTH, SOURCE, PAST, CAPACITY = 512, 8, 64, 25, 16, 32
 ROWS = (1, 16, 64)

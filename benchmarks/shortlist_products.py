@@ -20,7 +20,7 @@ import onnxruntime
 from numpy.typing import NDArray
 
 import results
-from seq2edge.engine.io_binding import BoundRun
+from seq2edge.devices.session import BoundRun
 from seq2edge_graphs.passes.graph_edit import MICROSOFT
 from seq2edge_graphs.quantize.storage import round_channels
 

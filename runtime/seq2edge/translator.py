@@ -17,8 +17,7 @@ from seq2edge.devices.cpu import allowed_cpus
 from seq2edge.devices.registry import DeviceConfig
 from seq2edge.engine.engine import OnnxEngine
 from seq2edge.errors import TextTooLongError, UsageError
-from seq2edge.files.file_translation import in_groups, translate_file
-from seq2edge.files.formats import Format
+from seq2edge.files.file_translation import Format, in_groups, translate_file
 from seq2edge.files.lines import Errors
 from seq2edge.options import CallOptions, resolve_options
 from seq2edge.results import Score, Summary, Translation

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 from seq2edge.bundle.bundle import Bundle, Precision
 from seq2edge.errors import ParityError
-from seq2edge_graphs.parity.metrics import corpus_quality
+from seq2edge_graphs.parity.measure import corpus_quality
 from seq2edge_graphs.parity.record import BEAMS
 from seq2edge_graphs.quantize.apply import Grams, Plan
 from seq2edge_graphs.quantize.config import QuantizationConfig

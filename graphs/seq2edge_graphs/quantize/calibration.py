@@ -21,7 +21,7 @@ from seq2edge.devices.session import open_session
 from seq2edge.engine.engine import OnnxEngine
 from seq2edge.errors import DataError
 from seq2edge.search.batch_decode import decode
-from seq2edge_graphs.passes.expose import expose
+from seq2edge_graphs.passes.subgraph import expose
 from seq2edge_graphs.quantize.gptq import Gram
 from seq2edge_graphs.quantize.weights import quantizable_weights
 

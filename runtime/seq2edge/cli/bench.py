@@ -103,8 +103,7 @@ def command(
 
 
 def _show_changes(before: Path, after: Path) -> None:
-    from seq2edge.bench.compare import describe_changes
-    from seq2edge.bench.report import read_report
+    from seq2edge.bench.report import describe_changes, read_report
 
     click.echo(describe_changes(read_report(before), read_report(after)))
 

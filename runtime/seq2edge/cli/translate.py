@@ -196,7 +196,7 @@ def _resume_advice(target: Path, done: int) -> list[str]:
 
 def _translate_stream(translator: "Translator", task: TranslateTask) -> "Summary":
     """Translate arguments to standard output or a file, or lines to standard output as they become available."""
-    from seq2edge.files.formats import FORMATS, columns_of
+    from seq2edge.files.file_translation import FORMATS, columns_of
     from seq2edge.files.lines import written_lines
     from seq2edge.options import resolve_options
     from seq2edge.results import Summary

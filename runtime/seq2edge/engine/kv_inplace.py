@@ -17,9 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from seq2edge.bundle import tensor_names
+from seq2edge.devices.session import BoundRun
 from seq2edge.engine.array_pool import ArrayPool
 from seq2edge.engine.decoder_inputs import RestrictedVocabulary, source_bias, vocabulary_size
-from seq2edge.engine.io_binding import BoundRun
 from seq2edge.search import DecoderState, Ids, Scores, StepOutput
 
 if TYPE_CHECKING:

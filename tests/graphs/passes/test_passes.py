@@ -7,8 +7,7 @@ import onnx_ir as ir
 import onnxruntime
 
 from seq2edge_graphs.bundle_writer import ALIGNMENT, load_with_weights, save_sharing_weights
-from seq2edge_graphs.passes.expose import expose
-from seq2edge_graphs.passes.split import strip
+from seq2edge_graphs.passes.subgraph import expose, strip
 
 RANDOM = np.random.default_rng(0)
 TABLE = RANDOM.normal(size=(64, 48)).astype(np.float32)

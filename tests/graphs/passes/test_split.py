@@ -7,7 +7,7 @@ import onnx_ir as ir
 import onnxruntime
 
 from seq2edge_graphs.bundle_writer import save_sharing_weights
-from seq2edge_graphs.passes.split import extract_outputs
+from seq2edge_graphs.passes.subgraph import extract_outputs
 from seq2edge_graphs.quantize.apply import plan_precision, quantize
 
 RANDOM = np.random.default_rng(0)

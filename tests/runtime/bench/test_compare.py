@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from bench_reports import MACHINE, OURS, report
 
-from seq2edge.bench.compare import compare, describe_changes, differing_machines
+from seq2edge.bench.report import compare, describe_changes, differing_machines
 from seq2edge.errors import DataError
 
 

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from seq2edge.files.formats import FORMATS, OutputColumns
+from seq2edge.files.file_translation import FORMATS, OutputColumns
 from seq2edge.results import Translation
 
 EMPTY = Translation(text="")

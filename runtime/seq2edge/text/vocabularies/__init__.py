@@ -28,8 +28,7 @@ def load_vocabulary(rules: Tokenization, tokens: SpecialTokens, file: Path, code
 
 
 def _load_tokenizer_json(file: Path, tokens: SpecialTokens) -> Vocabulary:
-    from seq2edge.text.vocabularies.tokenizer_json import (
-        load_tokenizer_json,
-    )  # imports tokenizers, which few models need
+    # Here, because it imports tokenizers, which few models need.
+    from seq2edge.text.vocabularies.tokenizer_json import load_tokenizer_json
 
     return load_tokenizer_json(file, tokens)
