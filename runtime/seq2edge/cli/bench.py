@@ -2,11 +2,14 @@
 
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from seq2edge.cli.click_options import device_options, signature_option
+
+if TYPE_CHECKING:
+    from seq2edge.devices.registry import DeviceConfig
 
 COUNT = click.IntRange(min=1)
 FILE = click.Path(path_type=Path)
@@ -72,7 +75,6 @@ def command(
     from seq2edge.bench.run import BenchOptions, run
     from seq2edge.bench.workload import BenchTexts
     from seq2edge.cli.progress import steps
-    from seq2edge.devices.registry import DeviceConfig, parse_options
     from seq2edge.errors import UsageError
 
     if compare is not None:
@@ -82,12 +84,9 @@ def command(
         check_plot(plot)
     if json_file is not None:
         check_writable(json_file)
-    options = parse_options(provider_options)
-    if options and len(set(devices)) > 1:
-        raise UsageError("--provider-option applies to one device: name only one with --device")
-    device_configs = tuple(
-        DeviceConfig(device=name, options=options, strict=strict_device) for name in dict.fromkeys(devices)
-    )
+    if lines is not None and source is None:
+        raise UsageError("--lines limits the lines of a file: name one with --input")
+    device_configs = _device_configs(devices, provider_options, strict=strict_device)
     texts = BenchTexts(_read(source, lines), _read(reference, lines))
     peers = Peers(names=tuple(dict.fromkeys(against)), checkpoint=checkpoint, optimum_python=optimum_python)
     with steps() as begin:
@@ -100,6 +99,18 @@ def command(
         write_report(report, json_file)
     if plot is not None:
         draw_report(report, plot)
+
+
+def _device_configs(
+    devices: tuple[str, ...], provider_options: tuple[str, ...], *, strict: bool
+) -> "tuple[DeviceConfig, ...]":
+    from seq2edge.devices.registry import DeviceConfig, parse_options
+    from seq2edge.errors import UsageError
+
+    options, names = parse_options(provider_options), tuple(dict.fromkeys(devices))
+    if options and len(names) > 1:
+        raise UsageError("--provider-option applies to one device: name only one with --device")
+    return tuple(DeviceConfig(device=name, options=options, strict=strict) for name in names)
 
 
 def _show_changes(before: Path, after: Path) -> None:

@@ -99,3 +99,9 @@ def test_errors_are_one_sentence(arguments: list[str], message: str) -> None:
     assert message in found.stderr
     assert "Traceback" not in found.stderr
     assert found.stdout == ""
+
+
+def test_lines_without_an_input_are_an_error() -> None:
+    failed = bench("--lines", 3)
+    assert (failed.returncode, failed.stderr.count("\n")) == (2, 1)
+    assert "--lines limits the lines of a file: name one with --input" in failed.stderr
