@@ -1,5 +1,6 @@
 # Every target sets up .venv itself. PYTHON selects another interpreter (3.11 or newer).
 PYTHON ?= python3
+export ORT_DISABLE_TELEMETRY ?= 1
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/ready

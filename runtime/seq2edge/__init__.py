@@ -5,6 +5,7 @@
 >>> translator.translate(["Good morning."])[0].text
 """
 
+import os
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,9 @@ if TYPE_CHECKING:
     from seq2edge.config.text import TextOptions
     from seq2edge.results import Score, Summary, Translation
     from seq2edge.translator import Translator
+
+# Otherwise onnxruntime writes a device id to the home directory and reports to its maker; child processes inherit this.
+os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
 
 __version__ = "0.1.0"
 __all__ = [
