@@ -14,7 +14,6 @@ from typing import Any
 from driver import Case
 from material import material
 from mutations import INTEGERS, TEXTS, damage, damage_json, damage_message, to_bytes, to_tree
-
 from seq2edge.bundle import tensor_names
 from seq2edge.bundle.graph_vetting import MODEL
 from seq2edge.bundle.protobuf import FIXED32, LEN, VARINT, Field, Message, MessageSchema
@@ -338,7 +337,7 @@ def _parser_samples() -> list[tuple[Callable[[Path], object], bytes, MessageSche
     from seq2edge.engine.shortlist import read_shortlist
     from seq2edge.text.vocabularies.sentencepiece import check_sentencepiece
     from seq2edge_export.loaders.ctranslate2.files import read_binary as read_ctranslate2
-    from seq2edge_export.loaders.fairseq.files import mentioned
+    from seq2edge_export.loaders.fairseq.files import scan_pickle
     from seq2edge_export.loaders.marian.files import read_archive
     from seq2edge_export.loaders.marian.files import read_binary as read_marian
 
@@ -356,7 +355,7 @@ def _parser_samples() -> list[tuple[Callable[[Path], object], bytes, MessageSche
         (read_ctranslate2, (checkpoints / "ctranslate2" / "model.bin").read_bytes(), None),
         (read_marian, marian, None),
         (read_archive, (checkpoints / "npz" / "model.npz").read_bytes(), None),
-        (mentioned, (checkpoints / "fairseq" / "model.pt").read_bytes(), None),
+        (scan_pickle, (checkpoints / "fairseq" / "model.pt").read_bytes(), None),
     ]
 
 

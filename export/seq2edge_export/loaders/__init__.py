@@ -1,10 +1,35 @@
-"""The families of checkpoints that can be exported: a new one is one file and one line in the table."""
+"""Load checkpoints of every supported family; ``FAMILIES`` is the table of them.
+
+To add a family, say ``example``:
+
+1. Create ``loaders/example/`` with the same modules as the other families:
+
+   - ``files``: find the files of a checkpoint and read their raw content. Never unpickle anything but tensors and plain
+     values (``state_dict``).
+   - ``config``: read the settings into a dataclass, list those that are not supported, and derive the ``Architecture``
+     and the ``GenerationOptions``.
+   - ``weights``: convert tensors to float and map them to the parameters of the ``Transformer`` (``weight_map``);
+     return the position tables (``positions``).
+   - ``vocabulary``: return the ``Tokenization`` and the ``SpecialTokens`` (``tokenizer_files``).
+   - ``load``: ``recognizes(path) -> bool`` and ``load_example(path) -> Checkpoint``. Collect everything that is not
+     supported in one error, check tensors with ``mismatches`` before memory is allocated, then ``fill`` the model.
+
+   Another Hugging Face model derived from BART is one module in ``hugging_face/`` instead, such as ``bart``.
+2. Add a line to ``FAMILIES``.
+3. Write a builder of small seeded checkpoints in ``tests/support/example_model.py``, and tests in
+   ``tests/export/loaders/test_example.py``: every variant has the outputs of the original framework (or of a reference
+   implementation), and every unsupported setting and every broken file is refused.
+4. Add a row to ``docs/families.md``; a test compares it with the table.
+
+If the model needs an option that ``Architecture`` does not have, add it there, to ``model/`` and to the formula of the
+number of parameters first, with tests.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from seq2edge.errors import CheckpointError, Seq2EdgeError, UnforeseenError, UsageError
+from seq2edge.errors import CheckpointError, Seq2EdgeError, UnexpectedLoadError, UsageError
 from seq2edge_export import checkpoint
 from seq2edge_export.checkpoint import Checkpoint
 from seq2edge_export.loaders.ctranslate2 import load as ctranslate2
@@ -21,58 +46,57 @@ AUTO = "auto"
 
 @dataclass(frozen=True)
 class Family:
-    """How to tell that a path is a family's checkpoint, and how to read it."""
+    """The functions that recognize and load the checkpoints of a family."""
 
-    recognises: Callable[[Path], bool]
+    recognizes: Callable[[Path], bool]
     load: Callable[[Path], Checkpoint]
 
 
 FAMILIES = {
-    "bart": Family(bart.recognises, bart.load_bart),
-    "ctranslate2": Family(ctranslate2.recognises, ctranslate2.load_ctranslate2),
-    "fairseq": Family(fairseq.recognises, fairseq.load_fairseq),
-    "m2m100": Family(m2m100.recognises, m2m100.load_m2m100),
-    "marian": Family(marian.recognises, marian.load_marian),
-    "marian-native": Family(marian_native.recognises, marian_native.load_marian_native),
-    "mbart": Family(mbart.recognises, mbart.load_mbart),
-    "opennmt": Family(opennmt.recognises, opennmt.load_opennmt),
-    "pegasus": Family(pegasus.recognises, pegasus.load_pegasus),
-    "recipe": Family(recipe.recognises, recipe.load_recipe),
-    "t5": Family(t5.recognises, t5.load_t5),
+    "bart": Family(bart.recognizes, bart.load_bart),
+    "ctranslate2": Family(ctranslate2.recognizes, ctranslate2.load_ctranslate2),
+    "fairseq": Family(fairseq.recognizes, fairseq.load_fairseq),
+    "m2m100": Family(m2m100.recognizes, m2m100.load_m2m100),
+    "marian": Family(marian.recognizes, marian.load_marian),
+    "marian-native": Family(marian_native.recognizes, marian_native.load_marian_native),
+    "mbart": Family(mbart.recognizes, mbart.load_mbart),
+    "opennmt": Family(opennmt.recognizes, opennmt.load_opennmt),
+    "pegasus": Family(pegasus.recognizes, pegasus.load_pegasus),
+    "recipe": Family(recipe.recognizes, recipe.load_recipe),
+    "t5": Family(t5.recognizes, t5.load_t5),
     "seq2edge": Family(lambda path: path.is_dir() and not model_type(path), checkpoint.load_checkpoint),
 }
 
 
 def load_checkpoint(path: Path, family: str = AUTO) -> Checkpoint:
-    """Read a checkpoint of a family, or of the one that its path looks like; a name on the Hub is downloaded."""
+    """Load a checkpoint; ``auto`` asks every family whether it recognizes it. A name on the Hub is downloaded."""
     if family != AUTO and family not in FAMILIES:
-        raise UsageError(f"there is no family {family!r}; there are {', '.join(FAMILIES)}")
+        raise UsageError(f"there is no family {family!r}, expected one of {', '.join(FAMILIES)}")
     path = download(path.as_posix()) if is_hub_name(path) else path
     name = detect(path) if family == AUTO else family
     try:
         return FAMILIES[name].load(path)
     except (Seq2EdgeError, OSError):
         raise
-    except Exception as error:  # the files may hold anything, and what it leads to cannot all be foreseen
-        raise UnforeseenError(
+    except Exception as error:  # files may contain anything, and not every consequence is checked
+        raise UnexpectedLoadError(
             f"{path} cannot be read as a checkpoint of the family {name} ({type(error).__name__}: {error})"
         ) from error
 
 
 def detect(path: Path) -> str:
-    """The family of a path; a file of weights alone has none."""
+    """Return the name of the family that recognizes a path; a file with only weights has none."""
     if not path.exists():
         raise CheckpointError(f"{path} does not exist")
     for name, family in FAMILIES.items():
-        if family.recognises(path):
+        if family.recognizes(path):
             return name
     if model_type(path):
         raise CheckpointError(
-            f"{path} is a Hugging Face model of the type {model_type(path)!r}, which is no family; "
-            f"there are {', '.join(FAMILIES)}"
+            f"{path} is a Hugging Face model of the type {model_type(path)!r}, which is not supported; "
+            f"the families are {', '.join(FAMILIES)}"
         )
     raise CheckpointError(
-        f"{path} is neither a checkpoint folder nor a recipe (.toml) nor a model of Marian (.npz, .bin) nor an "
-        f"Argos package (.argosmodel); "
-        f"for a PyTorch state dict, draft a recipe with  seq2edge recipe {path}"
+        f"{path} is not a checkpoint folder, a recipe (.toml), a model of Marian (.npz, .bin) or an Argos package "
+        f"(.argosmodel); for a PyTorch state dict, draft a recipe with  seq2edge recipe {path}"
     )

@@ -1,4 +1,4 @@
-"""Put the tensors of another model where they belong in ours."""
+"""Map the tensors of a checkpoint to the parameters of the Transformer, check them and copy them."""
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
@@ -12,50 +12,49 @@ from seq2edge_export.model.transformer import Transformer
 
 @dataclass(frozen=True)
 class WeightMapping:
-    """A tensor of theirs and the parameter of ours that it fills: three where it is query, key and value in one."""
+    """A tensor of the checkpoint and the parameters it fills, several if they are stored as one (query, key, value)."""
 
     theirs: str
     ours: tuple[str, ...]
 
 
-def shape_mismatch(place: WeightMapping, tensor: Tensor, model: Transformer) -> str:
-    """What is wrong with a tensor for its place, or nothing; the model may be without content."""
-    shape, wanted = tuple(tensor.shape), _wanted(place, model)
-    if shape != wanted:
-        return f"{place.theirs} has the shape {shape} instead of {wanted}"
-    if not tensor.is_floating_point():
-        return f"{place.theirs} holds {tensor.dtype} instead of floating-point numbers"
-    return "" if torch.isfinite(tensor).all() else f"{place.theirs} holds NaN or infinity"
-
-
-def tensor_problems(
-    state: Tensors, places: Collection[WeightMapping], model: Transformer, *, ignored: Collection[str] = ()
+def mismatches(
+    state: Tensors, weight_map: Collection[WeightMapping], model: Transformer, *, ignored: Collection[str] = ()
 ) -> list[str]:
-    """Every tensor that is missing, too many or wrong for its place; ``ignored`` ones may be there or not."""
-    names = {place.theirs for place in places}
-    problems = [f"{name} is missing" for name in sorted(names - state.keys() - set(ignored))]
-    problems += [f"{name} has no place in it" for name in state if name not in names and name not in ignored]
-    known = [place for place in places if place.theirs in state]
-    return problems + [text for place in known if (text := shape_mismatch(place, state[place.theirs], model))]
+    """List the tensors that are missing, unexpected, or of the wrong shape or content.
+
+    Only the shapes of ``model`` are read, so it may be on the meta device. Tensors in ``ignored`` are allowed without a
+    mapping.
+    """
+    expected = {mapping.theirs for mapping in weight_map}
+    problems = [f"{name} is missing" for name in sorted(expected - state.keys())]
+    problems += [f"{name} is unexpected" for name in sorted(state.keys() - expected - set(ignored))]
+    problems += [_mismatch(mapping, state[mapping.theirs], model) for mapping in weight_map if mapping.theirs in state]
+    return [problem for problem in dict.fromkeys(problems) if problem]
 
 
-def fill(model: Transformer, places: Iterable[WeightMapping], state: Tensors) -> None:
-    """Copy every tensor to its place."""
-    for place in places:
-        for name, part in zip(place.ours, state[place.theirs].chunk(len(place.ours)), strict=True):
+def fill(model: Transformer, weight_map: Iterable[WeightMapping], state: Tensors) -> None:
+    """Copy every tensor of the checkpoint into its parameters."""
+    for mapping in weight_map:
+        for name, part in zip(mapping.ours, state[mapping.theirs].chunk(len(mapping.ours)), strict=True):
             assign(model.get_parameter(name), part)
 
 
 @torch.no_grad()
-def assign(place: Tensor, content: Tensor) -> None:
-    """Copy a tensor into a parameter; into one without memory, it is the memory."""
-    if place.is_meta:
+def assign(parameter: Tensor, content: Tensor) -> None:
+    """Copy a tensor into a parameter; one on the meta device is replaced wherever it is used, tied ones too."""
+    if parameter.is_meta:
         own = content.to(torch.float32, copy=True, memory_format=torch.contiguous_format)
-        torch.utils.swap_tensors(place, nn.Parameter(own))  # wherever the parameter is used, tied ones too
+        torch.utils.swap_tensors(parameter, nn.Parameter(own))
     else:
-        place.copy_(content)
+        parameter.copy_(content)
 
 
-def _wanted(place: WeightMapping, model: Transformer) -> tuple[int, ...]:
-    rows, *rest = model.get_parameter(place.ours[0]).shape
-    return rows * len(place.ours), *rest
+def _mismatch(mapping: WeightMapping, tensor: Tensor, model: Transformer) -> str:
+    rows, *rest = model.get_parameter(mapping.ours[0]).shape
+    shape, expected = tuple(tensor.shape), (rows * len(mapping.ours), *rest)
+    if shape != expected:
+        return f"{mapping.theirs} has shape {shape}, expected {expected}"
+    if not tensor.is_floating_point():
+        return f"{mapping.theirs} has dtype {tensor.dtype}, expected floating point"
+    return "" if torch.isfinite(tensor).all() else f"{mapping.theirs} contains NaN or infinity"

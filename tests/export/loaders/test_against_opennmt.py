@@ -1,4 +1,4 @@
-"""OpenNMT-py 3 and eole themselves: models that they train for a few hundred steps say the same as our bundles."""
+"""Compare with OpenNMT-py 3 and eole themselves, on models that they train for a few hundred steps."""
 
 import json
 import subprocess
@@ -33,7 +33,7 @@ SCORE = 1e-5  # of a log-probability, on average over an output; found were 1e-7
 
 @pytest.fixture(scope="module")
 def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A Python with both frameworks, and with the packages that run this test beneath them."""
+    """Create an environment with both frameworks."""
     folder = tmp_path_factory.mktemp("frameworks")
     venv.create(folder, with_pip=True)
     (packages,) = folder.glob("lib/python3*/site-packages")
@@ -47,7 +47,7 @@ def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("model", MODELS.values(), ids=MODELS)
-def test_a_trained_model_says_what_it_says_in_its_framework(python: Path, tmp_path: Path, model: Model) -> None:
+def test_a_trained_model_translates_as_in_its_framework(python: Path, tmp_path: Path, model: Model) -> None:
     checkpoint = train(python, tmp_path, model)
     bundle = export_bundle(checkpoint, tmp_path / "bundle", compare=False)  # the framework is the better original
     assert bundle.manifest.family == "opennmt"
@@ -65,8 +65,9 @@ def test_a_trained_model_says_what_it_says_in_its_framework(python: Path, tmp_pa
 
 
 def check_forced(model: Transformer, translator: Translator, said: dict[str, Any]) -> None:
-    """What the framework says is as likely for our model; both frameworks count start and end in the length."""
-    numbers = {translator.tokenizer.target.piece(number): number for number in range(model.shape.target_vocabulary)}
+    """Check the scores of outputs of the framework, which counts start and end in the length."""
+    size = model.architecture.target_vocabulary
+    numbers = {translator.tokenizer.target.piece(number): number for number in range(size)}
     tokens = translator.manifest.tokens
     for text, pieces, score in zip(TEXTS, said["tokens"], said["scores"], strict=True):
         source = torch.tensor(translator.tokenizer.encode([text]))
@@ -78,7 +79,7 @@ def check_forced(model: Transformer, translator: Translator, said: dict[str, Any
 
 
 def check_beams(translator: Translator, results: list[Translation], said: dict[str, Any]) -> None:
-    """Our search keeps as many beams when some have ended, so it may find something likelier; nothing else differs."""
+    """Check that outputs are equal or more likely, since our search keeps all beams when some have ended."""
     same = [spelt(translator, found) == pieces for found, pieces in zip(results, said["tokens"], strict=True)]
     assert sum(same) >= len(TEXTS) - 2
     for is_same, found, text, score in zip(same, results, said["texts"], said["scores"], strict=True):
@@ -87,7 +88,7 @@ def check_beams(translator: Translator, results: list[Translation], said: dict[s
 
 
 def spelt(translator: Translator, result: Translation) -> list[str]:
-    """The tokens without the end, which has to be there."""
+    """Return the tokens without the end token, which must be present."""
     *pieces, end = (translator.tokenizer.target.piece(number) for number in result.tokens)
     assert end == "</s>"
     return pieces
@@ -96,12 +97,12 @@ def spelt(translator: Translator, result: Translation) -> list[str]:
 def translate(
     python: Path, folder: Path, model: Model, checkpoint: Path, translator: Translator
 ) -> dict[str, dict[str, Any]]:
-    """What the framework makes of the texts, and of their tokens."""
+    """Translate texts, and texts as tokens, with the framework."""
     job = {
         "model": str(checkpoint),
         "options": cut_like(model, folder),
         "texts": TEXTS,
-        "tokens": [translator.tokenizer.spell_source(text) for text in TEXTS],
+        "tokens": [translator.tokenizer.tokenize_source(text) for text in TEXTS],
     }
     (folder / "wanted.json").write_text(json.dumps(job), encoding="utf-8")
     run(python, folder, str(PEER), model.framework, "wanted.json", "found.json")

@@ -1,4 +1,4 @@
-"""Models in CTranslate2's format become the Transformers that they are, or are refused with the reason."""
+"""Load models in CTranslate2's format, and refuse those that are unsupported or broken."""
 
 import random
 import zipfile
@@ -24,9 +24,9 @@ from seq2edge.errors import CheckpointError
 from seq2edge.search.batch_decode import decode
 from seq2edge_export.export import export_bundle
 from seq2edge_export.loaders import detect, load_checkpoint
-from seq2edge_export.loaders.ctranslate2.config import computed_positions
 from seq2edge_export.loaders.ctranslate2.files import read_binary
 from seq2edge_export.loaders.ctranslate2.load import build
+from seq2edge_export.loaders.ctranslate2.weights import computed_positions
 from seq2edge_export.model.transformer import Transformer
 from seq2edge_export.torch_engine import TorchEngine
 from seq2edge_export.verify import verify
@@ -38,7 +38,7 @@ SMALL = replace(OPUS, source_vocabulary=9, target_vocabulary=9, width=8, heads=2
 
 def logits(model: Transformer) -> torch.Tensor:
     ids = torch.Generator().manual_seed(1)
-    most = min(model.shape.source_vocabulary, model.shape.target_vocabulary)
+    most = min(model.architecture.source_vocabulary, model.architecture.target_vocabulary)
     source = torch.randint(0, most, (3, 9), generator=ids)
     mask = torch.arange(9) < torch.tensor([9, 5, 2])[:, None]
     with torch.inference_mode():
@@ -53,11 +53,11 @@ def refusal(folder: Path) -> str:
 
 
 @pytest.mark.parametrize("shape", VARIANTS.values(), ids=VARIANTS)
-def test_every_tensor_lands_where_it_belongs(tmp_path: Path, shape: Architecture) -> None:
+def test_every_tensor_fills_its_parameter(tmp_path: Path, shape: Architecture) -> None:
     model = seeded(shape)
     folder = write_folder(tmp_path, written(model), {"layer_norm_epsilon": shape.norm_epsilon})
     found = load_checkpoint(folder).model
-    assert found.shape == shape
+    assert found.architecture == shape
     assert torch.equal(logits(found), logits(model))
     for name, parameter in model.named_parameters():
         assert torch.equal(found.get_parameter(name), parameter), name
@@ -65,7 +65,7 @@ def test_every_tensor_lands_where_it_belongs(tmp_path: Path, shape: Architecture
 
 @pytest.mark.parametrize("quantization", ["float16", "bfloat16", "int16", "int8", "int8_float16"])
 @pytest.mark.parametrize("variant", ["opus", "gated", "separate"])
-def test_narrow_weights_become_the_numbers_that_they_stand_for(tmp_path: Path, variant: str, quantization: Any) -> None:
+def test_quantized_weights_are_dequantized(tmp_path: Path, variant: str, quantization: Any) -> None:
     model = seeded(VARIANTS[variant])
     found = load_checkpoint(write_folder(tmp_path, written(model, quantization))).model
     before = logits(model)
@@ -94,7 +94,7 @@ def test_positions_that_are_not_stored_are_those_that_ctranslate2_computes(tmp_p
     for side in ("encoder", "decoder"):
         del content.variables[f"{side}/position_encodings/encodings"]
     model = load_checkpoint(write_folder(tmp_path, content)).model
-    assert (model.shape.positions, model.shape.max_positions) == ("learned", 1024)
+    assert (model.architecture.positions, model.architecture.max_positions) == ("learned", 1024)
     wave = 10_000 ** -(np.arange(16) / 15)  # the last wave is the longest, and counting begins with 1
     angles = np.arange(1, 1025)[:, None] * wave
     wanted = np.concatenate([np.sin(angles), np.cos(angles)], axis=1)
@@ -107,7 +107,7 @@ def test_positions_that_are_not_stored_are_those_that_ctranslate2_computes(tmp_p
 
 @pytest.mark.parametrize("quantization", ["float32", "int16", "int8"])
 @pytest.mark.parametrize("version", [2, 3, 4, 5])
-def test_old_files_say_their_settings_in_variables(tmp_path: Path, version: int, quantization: Any) -> None:
+def test_settings_of_old_files_are_read_from_variables(tmp_path: Path, version: int, quantization: Any) -> None:
     model = seeded(replace(PRE, heads=8, tied_output=False, joint_vocabulary=False, zero_start=False))
     content = written(model, quantization)
     content.version, content.spec, content.revision = version, "TransformerBase", 2
@@ -126,7 +126,7 @@ def test_old_files_say_their_settings_in_variables(tmp_path: Path, version: int,
     assert (found.tokenization.source_eos, found.generation.decoder_start_token_id) == (True, 0)
 
 
-def test_an_int16_file_without_scales_has_the_old_one(tmp_path: Path) -> None:
+def test_int16_weights_without_scales_have_the_old_scale(tmp_path: Path) -> None:
     content = written(seeded(OPUS), "int16")
     name = "encoder/layer_0/ffn/linear_0/weight"
     del content.variables[f"{name}_scale"]
@@ -137,7 +137,7 @@ def test_an_int16_file_without_scales_has_the_old_one(tmp_path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An Argos package: everything in a folder, zipped, with more beside it."""
+    """Write an Argos package: a zip file with a model folder and other files."""
     folder = tmp_path_factory.mktemp("argos") / "translate-en_ne-1_0"
     write_folder(folder / "model", written(seeded(OPUS), "int8"))
     (folder / "model" / "sentencepiece.model").rename(folder / "sentencepiece.model")
@@ -154,12 +154,12 @@ def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return packed
 
 
-def test_a_package_becomes_a_bundle_that_says_what_the_model_says(package: Path, tmp_path: Path) -> None:
+def test_the_bundle_of_a_package_translates_as_the_model(package: Path, tmp_path: Path) -> None:
     bundle = export_bundle(package, tmp_path / "bundle")
     manifest = bundle.manifest
     assert (manifest.family, manifest.languages.source, manifest.languages.target) == ("ctranslate2", "en", "ne")
     assert manifest.rights.attribution == "# English - Nonsense By nobody, CC0"
-    original = load_checkpoint(package.with_suffix("")).original()
+    original = load_checkpoint(package.with_suffix("")).source_model()
     assert verify(load_bundle(bundle.folder), original, texts=SENTENCES[:4]).passed
     texts = SENTENCES[::50]
     results = Translator(bundle.folder, threads=1).translate(texts, num_beams=1)
@@ -178,7 +178,7 @@ def cut(texts: list[str]) -> list[list[str]]:
     return pieces
 
 
-def test_folders_and_packages_are_recognised(package: Path) -> None:
+def test_folders_and_packages_are_recognized(package: Path) -> None:
     unpacked = package.with_suffix("")
     assert {detect(path) for path in (package, unpacked, unpacked / "model")} == {"ctranslate2"}
 
@@ -194,7 +194,7 @@ def test_a_package_cannot_write_elsewhere(tmp_path: Path, folder: str) -> None:
 
 
 @pytest.mark.parametrize("content", [b"", b"PK\3\4 nothing", b"{}"])
-def test_a_package_that_is_no_zip_is_refused(tmp_path: Path, content: bytes) -> None:
+def test_a_package_that_is_not_a_zip_file_is_refused(tmp_path: Path, content: bytes) -> None:
     packed = tmp_path / "broken.argosmodel"
     packed.write_bytes(content)
     assert "cannot be unpacked as an Argos package, which is a zip file" in refusal(packed)
@@ -208,7 +208,7 @@ def test_a_damaged_package_is_refused(package: Path, tmp_path: Path) -> None:
     assert "cannot be unpacked as an Argos package" in refusal(packed)
 
 
-def test_everything_that_ours_cannot_do_is_in_one_error(tmp_path: Path) -> None:
+def test_all_unsupported_features_are_in_one_error(tmp_path: Path) -> None:
     content = written(seeded(OPUS))
     layers = [f"{side}/layer_{number}" for side in ("encoder", "decoder") for number in (0, 1)]
     for layer in layers:
@@ -233,7 +233,7 @@ def test_everything_that_ours_cannot_do_is_in_one_error(tmp_path: Path) -> None:
     tokens = [*vocabulary()[1], *(f"__{first}{second}__" for first in "ab" for second in "abcdef")]
     folder = write_folder(tmp_path, content, {"decoder_start_token": None}, tokens={"shared_vocabulary.json": tokens})
     message = refusal(folder)
-    parts = message.removeprefix(f"{folder} has what this family cannot express: ").split("; ")
+    parts = message.removeprefix(f"{folder} is not supported by the family ctranslate2: ").split("; ")
     assert sorted(parts) == sorted(
         [
             "encoder and decoder with different heads (4 and 2)",
@@ -257,7 +257,7 @@ def test_everything_that_ours_cannot_do_is_in_one_error(tmp_path: Path) -> None:
     )
 
 
-def test_every_tensor_that_does_not_fit_is_named(tmp_path: Path) -> None:
+def test_every_tensor_that_does_not_match_is_named(tmp_path: Path) -> None:
     content = written(seeded(OPUS))
     del content.variables["decoder/layer_1/attention/linear_1/weight"]
     content.variables["encoder/layer_0/ffn/linear_1/weight"] = np.zeros((32, 47), np.float32)
@@ -267,10 +267,10 @@ def test_every_tensor_that_does_not_fit_is_named(tmp_path: Path) -> None:
     message = refusal(write_folder(tmp_path, content))
     for part in (
         "decoder/layer_1/attention/linear_1/weight is missing",
-        "encoder/layer_0/ffn/linear_1/weight has the shape (32, 47) instead of (32, 48)",
-        "encoder/layer_1/ffn/linear_1/bias holds torch.int32",
-        "decoder/layer_0/ffn/layer_norm/gamma holds NaN or infinity",
-        "encoder/layer_0/attention/linear_0/bias has no place in it",
+        "encoder/layer_0/ffn/linear_1/weight has shape (32, 47), expected (32, 48)",
+        "encoder/layer_1/ffn/linear_1/bias has dtype torch.int32",
+        "decoder/layer_0/ffn/layer_norm/gamma contains NaN or infinity",
+        "encoder/layer_0/attention/linear_0/bias is unexpected",
     ):
         assert part in message
     assert message.count(";") == 4
@@ -287,22 +287,24 @@ def with_value(name: str, value: Any) -> Callable[[Written], Any]:
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        (without("decoder/embeddings/weight"), "which cannot be"),  # its aliases are left alone
-        (without("encoder/layer_0/ffn/linear_0/weight"), "no table named encoder/layer_0/ffn/linear_0/weight"),
+        (without("decoder/embeddings/weight"), "cannot be an alias of"),
+        (without("encoder/layer_0/ffn/linear_0/weight"), "no matrix named encoder/layer_0/ffn/linear_0/weight"),
         (with_value("encoder/num_heads", np.int16(5)), "different heads"),
-        (with_value("encoder/num_heads", np.float32(np.nan)), "encoder/num_heads in model.bin should be a number"),
-        (with_value("encoder/pre_norm", np.zeros(3, np.int8)), "encoder/pre_norm in model.bin should be a number"),
+        (with_value("encoder/num_heads", np.float32(np.nan)), "encoder/num_heads in model.bin has shape () or is not"),
+        (with_value("encoder/pre_norm", np.zeros(3, np.int8)), "encoder/pre_norm in model.bin has shape (3,)"),
         (
             with_value("encoder/position_encodings/encodings", np.zeros((9, 8), np.float32)),
-            "instead of (positions, 32)",
+            "expected (positions, 32)",
         ),
         (with_value("encoder/layer_0/ffn/linear_1/weight", np.zeros((32, 48), np.int8)), "_scale is missing"),
-        (lambda content: setattr(content, "version", 7), "begins with version 7, but 2 to 6 can be read"),
+        (lambda content: setattr(content, "version", 7), "begins with version 7, expected 2 to 6"),
         (lambda content: setattr(content, "revision", 8), "holds a 'TransformerSpec' of revision 8"),
         (lambda content: setattr(content, "spec", "WhisperSpec"), "holds a 'WhisperSpec' of revision 7"),
     ],
 )
-def test_a_file_that_is_no_transformer_is_refused(tmp_path: Path, change: Callable[[Written], Any], words: str) -> None:
+def test_a_file_that_is_not_a_transformer_is_refused(
+    tmp_path: Path, change: Callable[[Written], Any], words: str
+) -> None:
     content = written(seeded(OPUS))
     change(content)
     assert words in refusal(write_folder(tmp_path, content))
@@ -311,27 +313,27 @@ def test_a_file_that_is_no_transformer_is_refused(tmp_path: Path, change: Callab
 def test_heads_that_do_not_divide_the_width_are_refused(tmp_path: Path) -> None:
     content = written(seeded(OPUS))
     content.variables |= {f"{side}/num_heads": np.int16(5) for side in ("encoder", "decoder")}
-    assert "width 32 cannot be divided among 5 heads" in refusal(write_folder(tmp_path, content))
+    assert "width 32 is not divisible by 5 heads" in refusal(write_folder(tmp_path, content))
 
 
 @pytest.mark.parametrize(
     ("config", "words"),
     [
-        ({"unk_token": 3}, "tokens should be text"),
+        ({"unk_token": 3}, "tokens should be strings"),
         ({"add_source_eos": "yes"}, "add_source_* true or false"),
         ({"layer_norm_epsilon": "small"}, "layer_norm_epsilon 'small', which is not a number"),
         ({"layer_norm_epsilon": 2}, "norm_epsilon is 2, but must be between 0 and 1"),
-        ({"eos_token": "<end>"}, "has no '<end>', with which every output ends"),
-        ({"unk_token": "<unknown>"}, "unknown and padding have the ids 0, 0, 318 and 0, but the model has 318"),
-        ({"add_source_bos": True}, "'<s>' has the id 1 in shared_vocabulary.json, but 0 is wanted"),
+        ({"eos_token": "<end>"}, "has no '<end>', which ends every output"),
+        ({"unk_token": "<unknown>"}, "unknown and padding tokens have the ids 0, 0, 318 and 0, but the model has 318"),
+        ({"add_source_bos": True}, "'<s>' has the id 1 in shared_vocabulary.json, expected 0"),
     ],
 )
-def test_settings_that_cannot_be_are_refused(tmp_path: Path, config: dict[str, Any], words: str) -> None:
+def test_invalid_settings_are_refused(tmp_path: Path, config: dict[str, Any], words: str) -> None:
     assert words in refusal(write_folder(tmp_path, written(seeded(OPUS)), config))
 
 
 @pytest.mark.parametrize("content", ["", "[1]", "[" * 100_000, '{"a": \udcff}'])
-def test_a_config_that_is_no_object_is_refused(tmp_path: Path, content: str) -> None:
+def test_a_config_that_is_not_an_object_is_refused(tmp_path: Path, content: str) -> None:
     folder = write_folder(tmp_path, written(seeded(OPUS)))
     (folder / "config.json").write_bytes(content.encode("utf-8", "surrogateescape"))
     assert "config.json" in refusal(folder)
@@ -341,8 +343,8 @@ def test_a_config_that_is_no_object_is_refused(tmp_path: Path, content: str) -> 
     ("name", "words"),
     [
         ("config.json", "config.json cannot be read: No such file"),
-        ("shared_vocabulary.json", "has no vocabulary: shared_vocabulary.json (or .txt) is wanted"),
-        ("sentencepiece.model", "has no SentencePiece model; copy there the one that the model was trained with"),
+        ("shared_vocabulary.json", "has no vocabulary: expected shared_vocabulary.json (or .txt)"),
+        ("sentencepiece.model", "has no SentencePiece model; copy the one that the model was trained with"),
     ],
 )
 def test_a_file_that_is_missing_is_named(tmp_path: Path, name: str, words: str) -> None:
@@ -355,7 +357,7 @@ def test_a_file_that_is_missing_is_named(tmp_path: Path, name: str, words: str) 
     ("start", "adds", "wanted"),
     [("<s>", False, False), ("<s>", True, True), ("</s>", False, True), ("<pad>", False, True)],
 )
-def test_the_end_mark_of_sources_is_there_if_the_model_or_its_tokenizer_puts_it(
+def test_sources_end_with_the_end_token_if_the_model_or_its_tokenizer_adds_it(
     tmp_path: Path, start: str, adds: bool, wanted: bool
 ) -> None:
     config = {"decoder_start_token": start, "add_source_eos": adds}
@@ -363,7 +365,7 @@ def test_the_end_mark_of_sources_is_there_if_the_model_or_its_tokenizer_puts_it(
     assert found.tokenization.source_eos == wanted
 
 
-def test_vocabularies_can_be_text_and_two_and_so_can_sentencepiece_models(tmp_path: Path) -> None:
+def test_each_side_can_have_a_text_vocabulary_and_a_sentencepiece_model(tmp_path: Path) -> None:
     model, joint = vocabulary()
     source = ["<blank>", "<unk>", *joint[2:]]  # its id 0 is another mark: no end mark in sources
     shape = replace(PRE, joint_vocabulary=False, tied_output=False)
@@ -380,21 +382,21 @@ def test_vocabularies_can_be_text_and_two_and_so_can_sentencepiece_models(tmp_pa
         "source.codes.model",
         "target.codes.model",
     }
-    tokenizer = found.original().tokenizer()
+    tokenizer = found.source_model().tokenizer()
     assert tokenizer.encode(SENTENCES[:1]) == [[source.index(piece) for piece in cut(SENTENCES[:1])[0]]]
     (folder / "src.spm.model").rename(folder / "other.model")
-    assert "leave one SentencePiece model, or source.spm and target.spm" in refusal(folder)
+    assert "keep one SentencePiece model, or source.spm and target.spm" in refusal(folder)
 
 
-def test_an_end_mark_with_two_ids_is_refused(tmp_path: Path) -> None:
+def test_an_end_token_with_two_ids_is_refused(tmp_path: Path) -> None:
     joint = vocabulary()[1]
     swapped = [joint[2], joint[1], joint[0], *joint[3:]]
     tokens = {"source_vocabulary.json": swapped, "target_vocabulary.json": joint}
     message = refusal(write_folder(tmp_path, written(seeded(OPUS)), tokens=tokens))
-    assert "'</s>' has the id 2 in source_vocabulary.json, but 0 is wanted, as in target_vocabulary.json" in message
+    assert "'</s>' has the id 2 in source_vocabulary.json, expected 0 as in target_vocabulary.json" in message
 
 
-def test_the_sentencepiece_model_of_something_else_is_refused(tmp_path: Path) -> None:
+def test_the_sentencepiece_model_of_another_vocabulary_is_refused(tmp_path: Path) -> None:
     tokens = ["</s>", "<unk>", *(f"word{number}" for number in range(316))]
     folder = write_folder(tmp_path, written(seeded(OPUS)), tokens={"shared_vocabulary.json": tokens})
     assert "is not the SentencePiece model of shared_vocabulary.json: 318 of its 320 pieces" in refusal(folder)
@@ -406,7 +408,7 @@ def small() -> bytes:
 
 
 def outcome(content: bytes, path: Path) -> Transformer | CheckpointError:
-    """What becomes of a file: a model or our own error; any other error fails the test."""
+    """Load a file; any error except CheckpointError fails the test."""
     path.write_bytes(content)
     try:
         return build(read_binary(path), 1e-5)
@@ -414,7 +416,7 @@ def outcome(content: bytes, path: Path) -> Transformer | CheckpointError:
         return error
 
 
-def test_a_file_that_is_cut_anywhere_is_refused(tmp_path: Path) -> None:
+def test_a_file_truncated_anywhere_is_refused(tmp_path: Path) -> None:
     assert isinstance(outcome(small(), tmp_path / "whole"), Transformer)
     for length in {*range(200), *random.Random(0).sample(range(len(small())), 300), len(small()) - 1}:
         assert isinstance(outcome(small()[:length], tmp_path / "cut"), CheckpointError), length
@@ -423,7 +425,7 @@ def test_a_file_that_is_cut_anywhere_is_refused(tmp_path: Path) -> None:
 
 @settings(max_examples=150, deadline=None)
 @given(changes=st.lists(st.tuples(st.floats(0, 0.999), st.binary(min_size=1, max_size=6)), min_size=1, max_size=4))
-def test_a_file_that_is_damaged_anywhere_gives_a_model_or_a_sentence(
+def test_a_file_damaged_anywhere_gives_a_model_or_an_error(
     tmp_path_factory: pytest.TempPathFactory, changes: list[tuple[float, bytes]]
 ) -> None:
     content = bytearray(small())
@@ -444,14 +446,14 @@ def test_anything_else_is_refused(tmp_path_factory: pytest.TempPathFactory, cont
 
 
 @pytest.mark.parametrize("sizes", [(2**32 - 1,) * 4, (2**31, 2**31), (2**32 - 1, 0, 4)])
-def test_sizes_beyond_the_file_take_no_memory(tmp_path: Path, sizes: tuple[int, ...]) -> None:
+def test_sizes_larger_than_the_file_allocate_no_memory(tmp_path: Path, sizes: tuple[int, ...]) -> None:
     content = bytearray(Written({"x": np.zeros((0,) * len(sizes), np.float32)}).content())
     place = content.index(b"x\0") + 3
     content[place : place + 4 * len(sizes)] = np.array(sizes, np.uint32).tobytes()
     assert isinstance(outcome(bytes(content), tmp_path / "large"), CheckpointError)
 
 
-def test_tensors_that_would_make_a_giant_together_are_refused_before_it_is_made(tmp_path: Path) -> None:
+def test_tensors_of_a_huge_model_are_refused_before_it_is_allocated(tmp_path: Path) -> None:
     content = written(seeded(SMALL))
     width = 10**6  # weights of attention would take 4 TB each
     content.variables |= {

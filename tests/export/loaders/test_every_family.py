@@ -1,6 +1,6 @@
-"""One row for each family: a small checkpoint of its own format is recognised, read, exported and proven.
+"""Recognize, load, export and verify a small checkpoint of every family.
 
-That a model read in this way computes what the original computes is for the tests of each family.
+The tests of each family compare its models with the original framework.
 """
 
 from collections.abc import Callable
@@ -75,13 +75,13 @@ def test_there_is_a_row_for_every_family() -> None:
 
 
 @pytest.mark.parametrize("family", WRITERS)
-def test_a_checkpoint_is_recognised_and_read(tmp_path: Path, family: str) -> None:
+def test_a_checkpoint_is_recognized_and_loaded(tmp_path: Path, family: str) -> None:
     path = WRITERS[family](tmp_path / "checkpoint")
     assert detect(path) == family
     checkpoint = load_checkpoint(path)
     assert isinstance(checkpoint, Checkpoint)
     assert checkpoint.family == family
-    original = checkpoint.original()
+    original = checkpoint.source_model()
     original.check()
     step = TorchEngine(original.graphs, pad=original.tokens.pad).start(original.tokenizer().encode(TEXTS))
     assert all(states.size for states in step.cross_states.values())
@@ -90,10 +90,10 @@ def test_a_checkpoint_is_recognised_and_read(tmp_path: Path, family: str) -> Non
 @pytest.mark.slow
 @pytest.mark.parametrize("dialect", ["ort", "portable"])
 @pytest.mark.parametrize("family", WRITERS)
-def test_a_checkpoint_becomes_a_bundle_that_says_what_it_says(tmp_path: Path, family: str, dialect: str) -> None:
+def test_the_bundle_of_a_checkpoint_translates_as_the_source_model(tmp_path: Path, family: str, dialect: str) -> None:
     path = WRITERS[family](tmp_path / "checkpoint")
     bundle = export_bundle(path, tmp_path / "bundle", dialect=dialect, compare=False)  # type: ignore[arg-type]
-    verdict = verify(bundle, load_checkpoint(path).original(), texts=TEXTS)
+    verdict = verify(bundle, load_checkpoint(path).source_model(), texts=TEXTS)
     assert verdict.passed, str(verdict)
     languages = bundle.manifest.languages
     target = {} if languages.target or not languages.codes else {"target_lang": next(iter(languages.codes))}

@@ -1,4 +1,4 @@
-"""Checkpoints as fairseq writes them become models that compute what fairseq's formulas say."""
+"""Load checkpoints in fairseq's format and compare with a reference implementation."""
 
 import shutil
 from pathlib import Path
@@ -39,16 +39,16 @@ LOGITS = 1e-11  # both in double precision; the logits are up to 30
 
 
 def ids_of(checkpoint: Checkpoint, texts: list[str] = TEXTS) -> list[list[int]]:
-    return checkpoint.original().tokenizer().encode(texts)
+    return checkpoint.source_model().tokenizer().encode(texts)
 
 
 def check(checkpoint: Checkpoint, reference: Reference) -> None:
-    """Logits of random targets behind different sources, padded in a batch there and alone here."""
+    """Compare logits of random targets, in a padded batch and one sentence at a time."""
     random = torch.Generator().manual_seed(5)
     sources = ids_of(checkpoint)
     longest = max(map(len, sources))
     batch = torch.tensor([[*ids, *[1] * (longest - len(ids))] for ids in sources])
-    made = torch.randint(2, checkpoint.model.shape.target_vocabulary, (len(sources), 9), generator=random)
+    made = torch.randint(2, checkpoint.model.architecture.target_vocabulary, (len(sources), 9), generator=random)
     targets = torch.cat([torch.full((len(sources), 1), 2), made], dim=1)
     with torch.no_grad():
         found = checkpoint.model.double()(batch, batch != 1, targets)
@@ -62,13 +62,13 @@ def test_every_kind_of_model_computes_what_fairseq_computes(tmp_path: Path, chan
     checkpoint = load_checkpoint(write_folder(tmp_path, settings))
     assert checkpoint.family == "fairseq"
     check(checkpoint, Reference(seeded_state(settings), settings))
-    shape = checkpoint.model.shape
+    shape = checkpoint.model.architecture
     assert shape.max_positions == POSITIONS
     assert shape.joint_vocabulary == settings["share_all_embeddings"]
     assert shape.tied_output == settings["share_decoder_input_output_embed"]
 
 
-def test_a_bundle_makes_the_tokens_of_fairseqs_search(tmp_path: Path) -> None:
+def test_a_bundle_outputs_the_tokens_of_fairseqs_search(tmp_path: Path) -> None:
     settings = settings_of({**POST_NORM, "max_len_b": 11})
     folder = write_folder(tmp_path / "checkpoint", settings)
     reference = Reference(seeded_state(settings), settings)
@@ -86,7 +86,7 @@ def test_a_bundle_makes_the_tokens_of_fairseqs_search(tmp_path: Path) -> None:
         assert result.ended == (tokens[-1] == 2)
 
 
-def test_the_search_is_fairseqs_unless_the_checkpoint_says_otherwise(tmp_path: Path) -> None:
+def test_search_options_are_those_of_fairseq_or_of_the_checkpoint(tmp_path: Path) -> None:
     plain = load_checkpoint(write_folder(tmp_path / "args", settings_of())).generation
     assert (plain.num_beams, plain.length_penalty, plain.early_stopping) == (5, 1.0, True)
     assert (plain.decoder_start_token_id, plain.eos_token_id, plain.pad_token_id) == (2, 2, 1)
@@ -138,13 +138,13 @@ def test_old_names_of_tensors_are_read(tmp_path: Path) -> None:
     check(load_checkpoint(write_folder(tmp_path, settings, old)), Reference(state, settings))
 
 
-def test_models_of_before_the_final_norm_have_none(tmp_path: Path) -> None:
+def test_old_models_have_no_final_norm(tmp_path: Path) -> None:
     settings = settings_of()
     state = {name: tensor for name, tensor in seeded_state(settings).items() if "coder.layer_norm" not in name}
     for side in ("encoder", "decoder"):
         state[f"{side}.version"] = torch.tensor([1.0])
     checkpoint = load_checkpoint(write_folder(tmp_path, settings, state))
-    assert not checkpoint.model.shape.final_norm
+    assert not checkpoint.model.architecture.final_norm
     check(checkpoint, Reference(state, settings))
 
 
@@ -154,13 +154,13 @@ def test_half_precision_becomes_float32(tmp_path: Path) -> None:
     check(load_checkpoint(write_folder(tmp_path, settings, half)), Reference(half, settings))
 
 
-def test_a_dictionary_numbers_its_lines_behind_four_marks(tmp_path: Path) -> None:
+def test_ids_of_a_dictionary_follow_four_special_tokens(tmp_path: Path) -> None:
     path = tmp_path / "dict.en.txt"
     path.write_text("a 12\n\u00a0b 3\nc d 2\n<unk> 1 #fairseq:overwrite\n", encoding="utf-8")
     numbers = {"<s>": 0, "<pad>": 1, "</s>": 2, "<unk>": 7, "a": 4, "\u00a0b": 5, "c d": 6}
     assert read_dictionary(path) == numbers
     for content, message in (
-        ("a 1\na 2\n", "line 2: 'a' has the number 4 already"),
+        ("a 1\na 2\n", "line 2: 'a' already has the id 4"),
         ("a\n", "'a' is not a token and a"),
     ):
         path.write_text(content, encoding="utf-8")
@@ -168,15 +168,15 @@ def test_a_dictionary_numbers_its_lines_behind_four_marks(tmp_path: Path) -> Non
             read_dictionary(path)
 
 
-def test_byte_pairs_are_cut_and_put_together(tmp_path: Path) -> None:
-    tokenizer = load_checkpoint(write_folder(tmp_path, settings_of())).original().tokenizer()
+def test_byte_pairs_are_split_and_joined(tmp_path: Path) -> None:
+    tokenizer = load_checkpoint(write_folder(tmp_path, settings_of())).source_model().tokenizer()
     numbers = {token: 4 + number for number, token in enumerate(SOURCE_TOKENS)}
     assert tokenizer.encode(["the  see man q"]) == [[*(numbers[t] for t in ("the", "see", "m@@")), 3, 3, 2]]
     ids = [4 + TARGET_TOKENS.index(token) for token in ("al@@", "te", "Ma@@", "nn", ".")]
     assert tokenizer.decode([[*ids, 3, 2]]) == ["alte Mann . <unk>"]
 
 
-def test_sentencepiece_cuts_where_the_dictionary_has_its_pieces(tmp_path: Path) -> None:
+def test_a_dictionary_of_pieces_is_tokenized_with_sentencepiece(tmp_path: Path) -> None:
     settings = settings_of({**JOINT, "bpe": "sentencepiece", "sentencepiece_model": "/gone/spm.model"})
     folder = write_folder(tmp_path, settings)
     (folder / "spm.model").write_bytes(train_sentencepiece(sentences(), 250))
@@ -189,17 +189,17 @@ def test_sentencepiece_cuts_where_the_dictionary_has_its_pieces(tmp_path: Path) 
     for language in ("en", "de"):
         write_dictionary(folder / f"dict.{language}.txt", pieces)
     text = "the old man sees a red house."
-    tokenizer = load_checkpoint(folder).original().tokenizer()
+    tokenizer = load_checkpoint(folder).source_model().tokenizer()
     assert tokenizer.encode([text]) == [[*(4 + pieces.index(piece) for piece in model.encode(text, out_type=str)), 2]]
     assert tokenizer.decode(tokenizer.encode([text])) == [text]
 
 
-def test_words_are_tokens_where_the_dictionary_has_no_subwords(tmp_path: Path) -> None:
+def test_a_dictionary_without_subwords_has_words_as_tokens(tmp_path: Path) -> None:
     settings = settings_of(JOINT)
     folder = write_folder(tmp_path, settings)
     for language in ("en", "de"):
         write_dictionary(folder / f"dict.{language}.txt", [token.replace("@@", "+") for token in SOURCE_TOKENS])
-    tokenizer = load_checkpoint(folder).original().tokenizer()
+    tokenizer = load_checkpoint(folder).source_model().tokenizer()
     assert tokenizer.encode(["the\u00a0see  ol+ xyz"]) == [[4, 4 + SOURCE_TOKENS.index("see"), 5, 3, 2]]
 
 
@@ -218,7 +218,7 @@ def test_words_are_tokens_where_the_dictionary_has_no_subwords(tmp_path: Path) -
         ({}, [], None),
     ],
 )
-def test_moses_is_asked_for_or_seen_in_the_dictionary(
+def test_moses_is_named_or_recognized_in_the_dictionary(
     tmp_path: Path, settings: dict[str, Any], tokens: list[str], wanted: Moses | None
 ) -> None:
     folder = write_folder(tmp_path, settings_of(settings))
@@ -245,17 +245,17 @@ def test_the_files_may_be_where_fairseq_leaves_them(tmp_path: Path) -> None:
         check(checkpoint, Reference(seeded_state(settings), settings))
 
 
-def test_languages_that_nobody_named_are_told_by_the_sizes_of_their_dictionaries(tmp_path: Path) -> None:
+def test_unnamed_languages_are_found_by_the_sizes_of_their_dictionaries(tmp_path: Path) -> None:
     unnamed = {"source_lang": None, "target_lang": None}
     config = load_checkpoint(write_folder(tmp_path / "sizes", settings_of(unnamed))).config
     assert (config.source_language, config.target_language) == ("en", "de")
-    with pytest.raises(CheckpointError, match="does not say which of the languages de, en is the source"):
+    with pytest.raises(CheckpointError, match="does not name which of the languages de, en is the source"):
         load_checkpoint(write_folder(tmp_path / "alike", settings_of({**unnamed, **JOINT})))
     config = load_checkpoint(write_folder(tmp_path / "corpus.de-en", settings_of({**unnamed, **JOINT}))).config
     assert (config.source_language, config.target_language) == ("de", "en")
 
 
-def test_fairseq_is_recognised_and_other_files_are_not(tmp_path: Path) -> None:
+def test_fairseq_is_recognized_and_other_files_are_not(tmp_path: Path) -> None:
     folder = write_folder(tmp_path / "checkpoint", settings_of())
     assert detect(folder) == detect(folder / "model.pt") == "fairseq"
     torch.save({"model": seeded_state(settings_of())}, tmp_path / "weights.pt")

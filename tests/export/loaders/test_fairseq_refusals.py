@@ -1,4 +1,4 @@
-"""What a fairseq checkpoint has that cannot be expressed is refused in one error, and nothing pickled ever runs."""
+"""Refuse unsupported fairseq checkpoints with one error, and never run pickled code."""
 
 import argparse
 import io
@@ -14,7 +14,7 @@ from fairseq_checkpoint import as_cfg, save, seeded_state, settings_of, write_fo
 
 from seq2edge.errors import CheckpointError
 from seq2edge_export.loaders import load_checkpoint
-from seq2edge_export.loaders.fairseq.config import WORDS
+from seq2edge_export.loaders.fairseq.config import UNSUPPORTED
 from seq2edge_export.loaders.fairseq.files import StandIn, read_pickled
 
 
@@ -55,9 +55,9 @@ def test_every_reason_is_in_one_error(tmp_path: Path) -> None:
     )
 
 
-@pytest.mark.parametrize("name", WORDS)
-def test_every_setting_that_is_not_ours_is_named(tmp_path: Path, name: str) -> None:
-    refused(write_folder(tmp_path, settings_of({name: 2})), WORDS[name])
+@pytest.mark.parametrize("name", UNSUPPORTED)
+def test_every_unsupported_setting_is_named(tmp_path: Path, name: str) -> None:
+    refused(write_folder(tmp_path, settings_of({name: 2})), UNSUPPORTED[name])
 
 
 @pytest.mark.parametrize("arch", ["transformer_lm", "transformer_from_pretrained_xlm", "fconv", "s2t_transformer_s"])
@@ -65,14 +65,14 @@ def test_other_architectures_are_refused(tmp_path: Path, arch: str) -> None:
     refused(write_folder(tmp_path, settings_of({"arch": arch})), f"the architecture {arch}")
 
 
-def test_sampling_and_the_like_are_refused(tmp_path: Path) -> None:
+def test_unsupported_search_options_are_refused(tmp_path: Path) -> None:
     cfg = as_cfg(settings_of())
     cfg["generation"] |= {"sampling": True, "diverse_beam_groups": 4, "lm_path": "lm.pt"}
     folder = write_folder(tmp_path, settings_of(), args=None, cfg=cfg)
     refused(folder, "sampling in the search", "groups of beams in the search", "a language model in the search")
 
 
-def test_tensors_that_do_not_fit_are_named(tmp_path: Path) -> None:
+def test_tensors_that_do_not_match_are_named(tmp_path: Path) -> None:
     state = seeded_state(settings_of())
     del state["encoder.layers.0.fc1.bias"]
     state["decoder.layers.0.fc2.weight"] = torch.zeros(3, 4)
@@ -81,13 +81,13 @@ def test_tensors_that_do_not_fit_are_named(tmp_path: Path) -> None:
     refused(
         write_folder(tmp_path, settings_of(), state),
         "model.encoder.layers.0.fc1.bias is missing",
-        "model.decoder.layers.0.fc2.weight has the shape (3, 4) instead of (16, 24)",
-        "model.encoder.quant_noise.weight has no place in it",
-        "model.decoder.layer_norm.bias holds NaN",
+        "model.decoder.layers.0.fc2.weight has shape (3, 4), expected (16, 24)",
+        "model.encoder.quant_noise.weight is unexpected",
+        "model.decoder.layer_norm.bias contains NaN",
     )
 
 
-def test_learned_tables_that_do_not_fit_are_named(tmp_path: Path) -> None:
+def test_learned_tables_that_do_not_match_are_named(tmp_path: Path) -> None:
     settings = settings_of({"encoder_learned_pos": True, "decoder_learned_pos": True})
     state = seeded_state(settings)
     del state["encoder.embed_positions.weight"]
@@ -95,40 +95,40 @@ def test_learned_tables_that_do_not_fit_are_named(tmp_path: Path) -> None:
     refused(
         write_folder(tmp_path, settings, state),
         "model.encoder.embed_positions.weight is missing",
-        "model.decoder.embed_positions.weight has the shape (2, 16)",
+        "model.decoder.embed_positions.weight has shape (2, 16)",
     )
 
 
-def test_sizes_that_would_fill_the_memory_are_refused_before(tmp_path: Path) -> None:
+def test_huge_sizes_are_refused_before_memory_is_allocated(tmp_path: Path) -> None:
     wide = dict.fromkeys((f"decoder_{name}_dim" for name in ("embed", "input", "output")), 2**40)
     settings = settings_of({"encoder_embed_dim": 2**40, **wide, "max_source_positions": 2**60})
     refused(
         write_folder(tmp_path / "wide", settings, seeded_state(settings_of())), "must be at least 1 and at most 65,536"
     )
     settings = settings_of({"encoder_layers": 2**40})
-    refused(write_folder(tmp_path / "deep", settings, seeded_state(settings_of())), "encoder has 2 layers instead of")
+    refused(write_folder(tmp_path / "deep", settings, seeded_state(settings_of())), "encoder has 2 layers, expected")
 
 
-def test_a_final_norm_on_one_side_alone_is_refused(tmp_path: Path) -> None:
+def test_a_final_norm_on_only_one_side_is_refused(tmp_path: Path) -> None:
     state = seeded_state(settings_of())
     state["decoder.version"] = torch.tensor([2.0])
-    refused(write_folder(tmp_path / "version", settings_of(), state), "one alone has a final norm")
+    refused(write_folder(tmp_path / "version", settings_of(), state), "only one has a final norm")
     refused(write_folder(tmp_path / "setting", settings_of({"no_decoder_final_norm": True})), "no_decoder_final_norm")
 
 
 def test_missing_files_are_named(tmp_path: Path) -> None:
     folder = write_folder(tmp_path / "codes", settings_of())
     (folder / "bpecodes").unlink()
-    refused(folder, "there are byte pairs in the dictionary, but no file of them; copy it there as bpecodes")
+    refused(folder, "the dictionary has byte pairs, but there is no file for them; copy it there as bpecodes")
     for name in ("code", "bpecodes"):
         (folder / name).write_text("")
-    refused(folder, "of bpecodes, code, leave the one that cuts text into byte pairs")
+    refused(folder, "there are bpecodes, code; keep only the one that splits text into byte pairs")
     folder = write_folder(tmp_path / "one", settings_of())
     (folder / "dict.de.txt").unlink()
-    refused(folder, "there is no dict.de.txt beside model.pt")
+    refused(folder, "there is no dict.de.txt next to model.pt")
     (folder / "dict.en.txt").unlink()
-    refused(folder, "there is no dictionary (dict.<language>.txt) beside model.pt")
-    refused(tmp_path, "is no checkpoint of fairseq")
+    refused(folder, "there is no dictionary (dict.<language>.txt) next to model.pt")
+    refused(tmp_path, "is not a checkpoint of fairseq")
     folder = write_folder(tmp_path / "several", settings_of())
     (folder / "model.pt").rename(folder / "model1.pt")
     (folder / "model2.pt").write_bytes(b"")
@@ -138,14 +138,14 @@ def test_missing_files_are_named(tmp_path: Path) -> None:
 def test_a_dictionary_of_another_model_is_refused(tmp_path: Path) -> None:
     folder = write_folder(tmp_path, settings_of())
     (folder / "dict.de.txt").write_text("und 3\n", encoding="utf-8")
-    refused(folder, "model.decoder.embed_tokens.weight has the shape (20, 16) instead of (5, 16)")
+    refused(folder, "model.decoder.embed_tokens.weight has shape (20, 16), expected (5, 16)")
 
 
 @pytest.mark.parametrize("content", [{}, {"args": None, "cfg": {}}, {"args": argparse.Namespace(arch="transformer")}])
 def test_files_without_settings_or_tensors_are_refused(tmp_path: Path, content: dict[str, Any]) -> None:
     folder = write_folder(tmp_path, settings_of())
     torch.save(content, folder / "model.pt")
-    refused(folder, "is no checkpoint of fairseq")
+    refused(folder, "is not a checkpoint of fairseq")
 
 
 @pytest.mark.parametrize("kept", [0, 1, 100, 5000])
@@ -193,7 +193,7 @@ def test_code_in_a_checkpoint_is_never_run(tmp_path: Path, name: str, zipped: bo
 
 
 def with_pickle(path: Path, pickled: bytes) -> None:
-    """The same zip file with another pickle in it."""
+    """Replace the pickle in a zip file."""
     with zipfile.ZipFile(path) as archive:
         members = {name: archive.read(name) for name in archive.namelist()}
     with zipfile.ZipFile(path, "w") as archive:
@@ -204,7 +204,7 @@ def with_pickle(path: Path, pickled: bytes) -> None:
 @pytest.mark.parametrize(
     "pickled",
     [
-        b"\x80\x04\x8c\x02os\x8c\x06system\x93\x8c\x05touch\x85R.",  # a name that is put together on the stack
+        b"\x80\x04\x8c\x02os\x8c\x06system\x93\x8c\x05touch\x85R.",  # a name that is built on the stack
         b"(S'touch'\nios\nsystem\n.",  # INST, of the oldest protocol
         b"\x80\x02cnumpy\nload\nq\x00X\x01\x00\x00\x00aq\x01\x85q\x02Rq\x03cbuiltins\neval\nq\x04X\x01\x00\x00\x00aq\x05\x85q\x06R.",
         b"\x80\x02}q\x00" + b"(" * 5000 + b".",
@@ -212,13 +212,13 @@ def with_pickle(path: Path, pickled: bytes) -> None:
         b"garbage",
     ],
 )
-def test_pickles_that_no_torch_would_write_are_refused(tmp_path: Path, pickled: bytes) -> None:
+def test_pickles_that_torch_does_not_write_are_refused(tmp_path: Path, pickled: bytes) -> None:
     folder = write_folder(tmp_path, settings_of())
     with_pickle(folder / "model.pt", pickled)
     refused(folder, "model.pt")
 
 
-def test_a_name_of_fairseq_or_numpy_is_kept_as_words_and_calls_nothing(tmp_path: Path) -> None:
+def test_a_name_of_fairseq_or_numpy_becomes_a_stand_in_and_is_not_called(tmp_path: Path) -> None:
     stream = io.BytesIO()
     pickle.Pickler(stream, protocol=2).dump({"model": 1})
     called = b"\x80\x02}q\x00X\x01\x00\x00\x00aq\x01cnumpy\nload\nq\x02X\x04\x00\x00\x00fileq\x03\x85q\x04Rq\x05s."
@@ -229,9 +229,9 @@ def test_a_name_of_fairseq_or_numpy_is_kept_as_words_and_calls_nothing(tmp_path:
     assert (found.name, found.arguments) == ("numpy.load", ("file",))
 
 
-def test_settings_that_hold_themselves_are_refused(tmp_path: Path) -> None:
+def test_recursive_settings_are_refused(tmp_path: Path) -> None:
     folder = write_folder(tmp_path, settings_of())
     endless = argparse.Namespace(**settings_of())
     endless.data = endless
     save(folder / "model.pt", {"args": endless}, settings_of())
-    refused(folder, "settings within settings without end")
+    refused(folder, "settings that are nested too deeply")

@@ -1,4 +1,4 @@
-"""``generation_config.json``: every option of transformers is obeyed, without effect or refused."""
+"""``generation_config.json``: every option of transformers is supported, without effect or refused."""
 
 import json
 import shutil
@@ -15,7 +15,7 @@ from transformers import GenerationConfig
 from seq2edge.errors import CheckpointError
 from seq2edge.search.batch_decode import decode
 from seq2edge_export.loaders import load_checkpoint
-from seq2edge_export.loaders.hugging_face.config import NEUTRAL, OURS, WITHOUT_EFFECT
+from seq2edge_export.loaders.hugging_face.config import NEUTRAL, SUPPORTED, WITHOUT_EFFECT
 from seq2edge_export.torch_engine import TorchEngine
 
 pytestmark = pytest.mark.filterwarnings("ignore:Recommended. pip install sacremoses:UserWarning")
@@ -72,7 +72,7 @@ def first_token(name: str, tokenizer: Any) -> dict[str, Any]:
 
 @pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
 @pytest.mark.parametrize("name", KINDS)
-def test_what_the_file_says_is_done_as_generate_does_it(
+def test_options_of_the_file_have_the_effect_of_generate(
     name: str, options: dict[str, Any], folders: Folders, tmp_path: Path
 ) -> None:
     folder, model, tokenizer = folders(name)
@@ -80,7 +80,7 @@ def test_what_the_file_says_is_done_as_generate_does_it(
     base = json.loads((folder / "generation_config.json").read_text())
     ends = {"eos_token_id": [model.config.eos_token_id, *ENDS]}
     write_json(copy / "generation_config.json", base | ends | first_token(name, tokenizer) | options)
-    ours = load_checkpoint(copy).original()
+    ours = load_checkpoint(copy).source_model()
     inputs = tokenizer(TEXTS, padding=True, return_tensors="pt")
     wanted = model.generate(
         inputs.input_ids,
@@ -102,11 +102,11 @@ def test_what_the_file_says_is_done_as_generate_does_it(
 
 
 def test_every_option_of_transformers_is_known() -> None:
-    assert set(GenerationConfig().to_dict()) <= {*OURS, *NEUTRAL, *WITHOUT_EFFECT}
+    assert set(GenerationConfig().to_dict()) <= {*SUPPORTED, *NEUTRAL, *WITHOUT_EFFECT}
 
 
 @pytest.mark.parametrize("name", ["bart", "t5"])
-def test_every_option_that_the_search_has_not_is_refused(name: str, folders: Folders, tmp_path: Path) -> None:
+def test_every_unsupported_option_is_refused(name: str, folders: Folders, tmp_path: Path) -> None:
     copy = shutil.copytree(folders(name)[0], tmp_path / name)
     base = json.loads((copy / "generation_config.json").read_text())
     write_json(copy / "generation_config.json", base | NEUTRAL | dict.fromkeys(WITHOUT_EFFECT - {"bos_token_id"}, 7))

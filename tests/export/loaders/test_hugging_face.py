@@ -1,4 +1,4 @@
-"""Models of transformers: the bundle makes the same tokens, with the same scores and the same text."""
+"""Compare bundles with transformers: the same tokens, scores and text."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -34,7 +34,7 @@ COMPARED = {"marian", "nllb"}  # by the export itself, before transformers is as
 
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], tuple[Path, Any, Any]]:
-    """Folder, model and tokenizer of each kind, made when first asked for."""
+    """Return a function that creates the folder, model and tokenizer of a kind once."""
     root = tmp_path_factory.mktemp("hugging_face")
     made: dict[str, tuple[Path, Any, Any]] = {}
 
@@ -63,7 +63,7 @@ def pairs(folders: Callable[[str], tuple[Path, Any, Any]]) -> Callable[[str], Pa
 
 
 def target_options(pair: Pair, name: str, source: str, target: str) -> tuple[dict[str, Any], dict[str, Any]]:
-    """How ours and theirs are told what to translate into; theirs is also told the source."""
+    """Return the language options of seq2edge and of transformers."""
     pair.tokenizer.src_lang = source
     token = f"__{target}__" if name == "m2m100" else target
     option = "decoder_start_token_id" if name == "mbart" else "forced_bos_token_id"
@@ -71,12 +71,12 @@ def target_options(pair: Pair, name: str, source: str, target: str) -> tuple[dic
 
 
 @pytest.mark.parametrize("name", FOLDERS)
-def test_a_folder_is_recognised_by_its_config(name: str, folders: Any) -> None:
+def test_a_folder_is_recognized_by_its_config(name: str, folders: Any) -> None:
     assert detect(folders(name)[0]) == FAMILIES.get(name, name)
 
 
 @pytest.mark.parametrize("name", FOLDERS)
-def test_logits_are_those_of_the_original(name: str, folders: Any) -> None:
+def test_logits_are_those_of_transformers(name: str, folders: Any) -> None:
     folder, model, tokenizer = folders(name)
     batch = tokenizer(TEXTS, padding=True, return_tensors="pt")
     targets = torch.randint(4, 200, (len(TEXTS), 9))
@@ -104,7 +104,7 @@ def test_logits_are_those_of_the_original(name: str, folders: Any) -> None:
 def test_tokens_scores_and_text_are_those_of_generate(name: str, options: dict[str, Any], pairs: Any) -> None:
     pair = pairs(name)
     say, told = target_options(pair, name, *MANY[name][0]) if name in MANY else ({}, {})
-    pair.assert_same(TEXTS, say=say | options, **told, **options)
+    pair.assert_same(TEXTS, ours=say | options, **told, **options)
 
 
 @pytest.mark.parametrize("name", MANY)
@@ -112,29 +112,29 @@ def test_one_bundle_translates_between_several_languages(name: str, pairs: Any) 
     pair = pairs(name)
     for source, target in MANY[name]:
         say, told = target_options(pair, name, source, target)
-        pair.assert_same(TEXTS, say=say | LIVELY, **told, **LIVELY)
+        pair.assert_same(TEXTS, ours=say | LIVELY, **told, **LIVELY)
 
 
-def test_padding_on_the_left_moves_no_position_of_m2m100(pairs: Any) -> None:
+def test_padding_on_the_left_does_not_shift_positions_of_m2m100(pairs: Any) -> None:
     pair = pairs("m2m100")
     say, told = target_options(pair, "m2m100", "en", "de")
     pair.tokenizer.padding_side = "left"
     try:
-        pair.assert_same(TEXTS, say=say | LIVELY, **told, **LIVELY)
+        pair.assert_same(TEXTS, ours=say | LIVELY, **told, **LIVELY)
     finally:
         pair.tokenizer.padding_side = "right"
 
 
 @pytest.mark.parametrize("name", MANY)
-def test_a_target_language_is_asked_for_and_an_unknown_one_refused(name: str, pairs: Any) -> None:
+def test_a_target_language_is_required_and_an_unknown_one_refused(name: str, pairs: Any) -> None:
     translator = pairs(name).translator
-    with pytest.raises(UsageError, match=r"translates into \d+ languages: name one with target_lang"):
+    with pytest.raises(UsageError, match=r"translates into \d+ languages: choose one with target_lang"):
         translator.translate(["hello"])
     with pytest.raises(UsageError, match="target_lang is 'dee', which this model does not know; similar ones are de"):
         translator.translate(["hello"], target_lang="dee")
 
 
-def test_a_target_is_scored_behind_the_tag_of_its_language(pairs: Any) -> None:
+def test_a_target_is_scored_after_its_language_tag(pairs: Any) -> None:
     pair = pairs("nllb")
     say, told = target_options(pair, "nllb", "deu_Latn", "fra_Latn")
     options = {"num_beams": 1, "max_new_tokens": 8}
@@ -149,7 +149,7 @@ def test_a_target_is_scored_behind_the_tag_of_its_language(pairs: Any) -> None:
     assert score.token_scores == pytest.approx(wanted.tolist(), abs=1e-4)
 
 
-def test_marian_takes_the_tag_of_a_language_from_the_text_or_by_name(pairs: Any) -> None:
+def test_marian_takes_the_language_tag_from_the_text_or_from_an_option(pairs: Any) -> None:
     pair = pairs("marian")
     tagged = [f">>fra<< {text}" for text in TEXTS]
     pair.assert_same(tagged, **LIVELY)
@@ -159,7 +159,7 @@ def test_marian_takes_the_tag_of_a_language_from_the_text_or_by_name(pairs: Any)
         pair.translator.translate(TEXTS, target_lang="deut")
 
 
-def test_every_part_of_a_long_text_keeps_its_tag(pairs: Any) -> None:
+def test_every_segment_of_a_long_text_keeps_its_tag(pairs: Any) -> None:
     pair = pairs("marian")
     options = {"num_beams": 1, "max_new_tokens": 6}
     [whole] = pair.translator.translate([">>fra<< " + "The old man sees a red house. " * 12], **options)
@@ -169,7 +169,7 @@ def test_every_part_of_a_long_text_keeps_its_tag(pairs: Any) -> None:
 
 class TestTokenizers:
     @pytest.mark.parametrize("name", sorted(AS_SENTENCEPIECE))
-    def test_sentencepiece_gives_the_ids_and_the_text_of_the_original(self, name: str, folders: Any) -> None:
+    def test_sentencepiece_gives_the_ids_and_the_text_of_transformers(self, name: str, folders: Any) -> None:
         folder, _, tokenizer = folders(name)
         assert_same_text(folder, tokenizer, LINES)
 
@@ -179,7 +179,7 @@ class TestTokenizers:
         assert_same_text(folder, tokenizer, LINES)
 
     @pytest.mark.parametrize("name", sorted(FOLDERS.keys() - AS_SENTENCEPIECE))
-    def test_a_tokenizer_json_runs_as_it_is(self, name: str, tmp_path: Path) -> None:
+    def test_a_tokenizer_json_is_used_unchanged(self, name: str, tmp_path: Path) -> None:
         write, tokenizer_class = FOLDERS[name]
         write(tmp_path / name)
         tokenizer = tokenizer_class.from_pretrained(tmp_path / name)
@@ -188,15 +188,15 @@ class TestTokenizers:
         assert_same_text(tmp_path / name, tokenizer, LINES)
 
     @pytest.mark.parametrize("name", sorted(CONVERTED))
-    def test_a_sentencepiece_model_alone_gives_the_ids_of_its_conversion(self, name: str, folders: Any) -> None:
-        """On plain text: transformers converts the model, and its conversion has no normalisation in mBART."""
+    def test_a_single_sentencepiece_model_gives_the_ids_of_its_conversion(self, name: str, folders: Any) -> None:
+        """Only for plain text, since the conversion by transformers has no normalization in mBART."""
         folder, _, tokenizer = folders(name)
         assert_same_text(folder, tokenizer, sentences(1000, seed=9), spaces="stripped")
 
-    def test_nllb_with_a_sentencepiece_model_alone_has_the_ids_that_it_was_trained_with(self, tmp_path: Path) -> None:
+    def test_nllb_with_only_a_sentencepiece_model_has_the_ids_of_its_training(self, tmp_path: Path) -> None:
         model = write_nllb(tmp_path / "nllb")
         (tmp_path / "nllb" / "tokenizer.json").unlink()
-        original = load_checkpoint(tmp_path / "nllb").original()
+        original = load_checkpoint(tmp_path / "nllb").source_model()
         pieces = model.config.vocab_size - 1 - 202 - 1
         assert original.languages.codes["eng_Latn"] - pieces == 256047 - 256000  # in NLLB-200, which has 256,000
         cutter = SentencePieceProcessor(model_file=str(tmp_path / "nllb" / "sentencepiece.bpe.model"))
@@ -204,7 +204,7 @@ class TestTokenizers:
         assert [ids[1:-1] for ids in original.tokenizer().encode(LINES)] == wanted
 
 
-def test_outputs_are_worth_a_comparison(folders: Any) -> None:
+def test_outputs_differ_enough_for_a_comparison(folders: Any) -> None:
     for name in FOLDERS:
         _, model, tokenizer = folders(name)
         found = generate(model, tokenizer(TEXTS, padding=True, return_tensors="pt"), num_beams=3, **LIVELY).sequences

@@ -1,4 +1,4 @@
-"""The files of a Hugging Face folder: every way to store the weights, and all that is refused."""
+"""Read the files of Hugging Face folders, and refuse unsupported ones."""
 
 import json
 import pickle
@@ -29,7 +29,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def copy(folder: Path, tmp_path: Path) -> Path:
-    """The same folder, to be changed."""
+    """Return a copy of the folder that a test can change."""
     new = tmp_path / "copy"
     new.mkdir()
     for file in folder.iterdir():
@@ -52,7 +52,7 @@ def assert_equal(ours: dict[str, torch.Tensor], wanted: dict[str, torch.Tensor])
 
 
 class TestWeights:
-    def test_a_bin_file_is_as_good_as_safetensors(self, folder: Path, copy: Path) -> None:
+    def test_a_bin_file_gives_the_same_model_as_safetensors(self, folder: Path, copy: Path) -> None:
         state = load_file(copy / "model.safetensors")
         (copy / "model.safetensors").unlink()
         torch.save({**state, "lm_head.weight": state["model.shared.weight"]}, copy / "pytorch_model.bin")
@@ -81,26 +81,26 @@ class TestWeights:
         with pytest.raises(CheckpointError, match="00002-of-00003"):
             load_checkpoint(copy)
 
-    def test_an_index_names_no_file_elsewhere(self, copy: Path) -> None:
+    def test_an_index_with_files_in_other_folders_is_refused(self, copy: Path) -> None:
         (copy / "model.safetensors").rename(copy.parent / "model.safetensors")
         write_json(copy / "model.safetensors.index.json", {"weight_map": {"a": "../model.safetensors"}})
-        with pytest.raises(CheckpointError, match="which is not a file beside it"):
+        with pytest.raises(CheckpointError, match="which is not a file next to it"):
             load_checkpoint(copy)
 
     @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
-    def test_half_precision_is_widened(self, dtype: torch.dtype, folder: Path, copy: Path) -> None:
+    def test_half_precision_is_converted(self, dtype: torch.dtype, folder: Path, copy: Path) -> None:
         state = {name: tensor.to(dtype) for name, tensor in load_file(copy / "model.safetensors").items()}
         save_file(state, copy / "model.safetensors")
         wanted = {name: tensor.to(dtype).float() for name, tensor in weights(load_checkpoint(folder)).items()}
         assert_equal(weights(load_checkpoint(copy)), wanted)
 
-    def test_names_of_the_bare_model_are_known(self, folder: Path, copy: Path) -> None:
+    def test_names_of_a_model_without_output_layer_are_read(self, folder: Path, copy: Path) -> None:
         state = load_file(copy / "model.safetensors")
         bare = {name.removeprefix("model."): tensor for name, tensor in state.items() if name != "final_logits_bias"}
         save_file(bare | {"encoder.version": torch.ones(1)}, copy / "model.safetensors")
         assert_equal(weights(load_checkpoint(copy)), weights(load_checkpoint(folder)))
 
-    def test_a_folder_without_weights_says_what_it_has_instead(self, copy: Path) -> None:
+    def test_weights_of_another_framework_are_named_in_the_error(self, copy: Path) -> None:
         (copy / "model.safetensors").unlink()
         (copy / "tf_model.h5").write_bytes(b"")
         with pytest.raises(
@@ -122,7 +122,7 @@ class TestWeights:
         ("marian", {"share_encoder_decoder_embeddings": False, "decoder_vocab_size": 70}),
     ],
 )
-def test_every_setting_of_the_configuration_counts(family: str, settings: dict[str, Any], tmp_path: Path) -> None:
+def test_every_setting_of_the_config_has_its_effect(family: str, settings: dict[str, Any], tmp_path: Path) -> None:
     from seq2edge_export.loaders.hugging_face import bart, m2m100, marian, mbart, pegasus
 
     modules = {"bart": bart, "mbart": mbart, "pegasus": pegasus, "m2m100": m2m100, "marian": marian}
@@ -136,7 +136,7 @@ def test_every_setting_of_the_configuration_counts(family: str, settings: dict[s
         assert (ours(source, torch.ones_like(source).bool(), target) - theirs).abs().max() < 3e-5
 
 
-def test_an_old_config_gives_the_search_its_defaults(copy: Path) -> None:
+def test_search_options_of_an_old_config_are_read(copy: Path) -> None:
     (copy / "generation_config.json").unlink()
     options = {"num_beams": 3, "max_length": 44, "bad_words_ids": [[7]], "force_bos_token_to_be_generated": True}
     change(copy / "config.json", **options)
@@ -145,7 +145,7 @@ def test_an_old_config_gives_the_search_its_defaults(copy: Path) -> None:
     assert (found.decoder_start_token_id, found.forced_bos_token_id, found.forced_eos_token_id) == (2, 0, 2)
 
 
-def test_a_length_beyond_the_positions_is_what_the_model_has(copy: Path) -> None:
+def test_the_maximum_length_is_limited_to_the_positions(copy: Path) -> None:
     change(copy / "generation_config.json", max_length=500)
     assert load_checkpoint(copy).generation.longest(1) == 1 + 96
 
@@ -171,13 +171,13 @@ class TestRefused:
             "the activation tanh",
             "already quantized",
             "normalize_before = True, where this family has False",
-            "num_beam_groups = 2 in generation_config.json, which the search has not",
+            "num_beam_groups = 2 in generation_config.json, which the search does not support",
             "begin_suppress_tokens = [5]",
             "top_p is 3.0",
         ):
             assert reason in str(error.value)
 
-    def test_tensors_that_do_not_fit_are_named(self, copy: Path) -> None:
+    def test_tensors_that_do_not_match_are_named(self, copy: Path) -> None:
         state = load_file(copy / "model.safetensors")
         del state["model.encoder.layers.1.fc1.bias"]
         state["model.adapter.weight"] = torch.ones(3)
@@ -188,23 +188,23 @@ class TestRefused:
             load_checkpoint(copy)
         for reason in (
             "model.encoder.layers.1.fc1.bias is missing",
-            "model.adapter.weight has no place in it",
-            "model.decoder.layers.0.fc2.bias holds NaN",
-            "model.encoder.embed_positions.weight has the shape (5, 32) instead of (98, 32)",
+            "model.adapter.weight is unexpected",
+            "model.decoder.layers.0.fc2.bias contains NaN",
+            "model.encoder.embed_positions.weight has shape (5, 32), expected (98, 32)",
         ):
             assert reason in str(error.value)
 
-    def test_a_type_that_is_no_family_is_named(self, copy: Path) -> None:
+    def test_an_unsupported_model_type_is_named(self, copy: Path) -> None:
         change(copy / "config.json", model_type="whisper")
-        with pytest.raises(CheckpointError, match="a Hugging Face model of the type 'whisper', which is no family"):
+        with pytest.raises(CheckpointError, match="a Hugging Face model of the type 'whisper', which is not supported"):
             detect(copy)
 
-    def test_a_config_that_lacks_sizes_says_which(self, copy: Path) -> None:
+    def test_missing_sizes_in_the_config_are_named(self, copy: Path) -> None:
         change(copy / "config.json", d_model="remove", vocab_size="many")
         with pytest.raises(CheckpointError, match="vocab_size is 'many'; d_model is None"):
             load_checkpoint(copy)
 
-    def test_two_vocabularies_must_agree_on_their_marks(self, tmp_path: Path) -> None:
+    def test_two_vocabularies_must_have_the_same_special_ids(self, tmp_path: Path) -> None:
         write_marian(tmp_path / "marian", separate=True)
         change(tmp_path / "marian" / "vocab.json", **{"</s>": 1, "<unk>": 0})
         with pytest.raises(CheckpointError, match=r"'</s>' has the ids \(1, 0\) in the vocabularies"):
@@ -222,10 +222,10 @@ class TestHub:
         ("path", "expected"),
         [("Helsinki-NLP/opus-mt-en-de", True), ("opus-mt-en-de", False), ("a/b/c", False), ("/a/b", False)],
     )
-    def test_a_name_has_two_words_and_no_folder_here(self, path: str, expected: bool) -> None:
+    def test_a_hub_name_has_two_parts_and_no_local_folder(self, path: str, expected: bool) -> None:
         assert is_hub_name(Path(path)) == expected
 
-    def test_a_folder_that_was_forgotten_is_no_name(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_a_missing_folder_is_not_a_hub_name(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.chdir(tmp_path)
         (tmp_path / "models").mkdir()
         with pytest.raises(CheckpointError, match="models/en-de does not exist"):
@@ -244,7 +244,7 @@ class TestHub:
         wanted = {"config.json", "generation_config.json", "merges.txt", "model.safetensors", "vocab.json"}
         assert sorted(fetched) == sorted(wanted)
 
-    def test_bin_files_are_taken_where_there_are_no_safetensors(
+    def test_bin_files_are_downloaded_if_there_are_no_safetensors(
         self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, copy: Path
     ) -> None:
         state = load_file(copy / "model.safetensors")
@@ -256,15 +256,15 @@ class TestHub:
             assert_equal(weights(load_checkpoint(Path("someone/some-model"))), weights(load_checkpoint(copy)))
         assert "pytorch_model.bin" in fetched
 
-    def test_a_name_that_the_hub_has_not_is_refused(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def test_a_name_that_is_not_on_the_hub_is_refused(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
         with small_hub("someone/some-model", tmp_path) as (address, _):
             use_hub(monkeypatch, address)
-            with pytest.raises(CheckpointError, match=r"as a name on the Hugging Face Hub it cannot be downloaded"):
+            with pytest.raises(CheckpointError, match=r"cannot be downloaded from the Hugging Face Hub"):
                 load_checkpoint(Path("nobody/nothing"))
 
     @pytest.mark.parametrize("offline", [True, False])
-    def test_without_a_network_one_sentence_says_so(
+    def test_a_missing_network_is_one_clear_error(
         self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, offline: bool
     ) -> None:
         monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", offline)
@@ -273,6 +273,6 @@ class TestHub:
         with pytest.raises(CheckpointError) as caught:
             load_checkpoint(Path("nobody/nothing"))
         assert str(caught.value) == (
-            "nobody/nothing is no folder here, and the Hugging Face Hub, where it could be a model, cannot be reached "
-            "(nor was it downloaded before): connect to the network, or give the path of a folder"
+            "nobody/nothing is not a folder, and the Hugging Face Hub, where it could be a model, cannot be reached "
+            "(nor was it downloaded before): connect to the network, or name the path of a folder"
         )

@@ -1,4 +1,4 @@
-"""However a folder stores its weights, every family reads the same model from it."""
+"""Read the same model from every format of weights."""
 
 import json
 from collections.abc import Callable
@@ -47,14 +47,14 @@ def in_shards(folder: Path, state: State, name: str, write: Callable[[State, Pat
 
 
 def untied(state: State) -> State:
-    """Every tensor once, as safetensors wants it."""
+    """Return every tensor once, as safetensors requires."""
     first = {content.data_ptr(): name for name, content in reversed(state.items())}
     return {name: content for name, content in state.items() if first[content.data_ptr()] == name}
 
 
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], tuple[Path, State]]:
-    """A folder of each kind without weights, and the weights."""
+    """Return a folder of each kind without weights, and the weights."""
     made: dict[str, tuple[Path, State]] = {}
 
     def folder(name: str) -> tuple[Path, State]:
@@ -100,7 +100,7 @@ def test_every_way_to_store_weights_gives_the_same_model(name: str, dtype: torch
         assert [tensor for tensor in wanted if not torch.equal(found[tensor], wanted[tensor])] == [], store.__name__
 
 
-def test_a_model_does_not_change_when_its_file_does(folders: Any) -> None:
+def test_a_model_does_not_change_with_its_file(folders: Any) -> None:
     folder, state = folders("bart")
     in_safetensors(folder, state)
     before = load_checkpoint(folder).model
@@ -110,8 +110,8 @@ def test_a_model_does_not_change_when_its_file_does(folders: Any) -> None:
     assert all(torch.equal(parameter, kept[name]) for name, parameter in before.named_parameters())
 
 
-def test_stored_tensors_are_forgotten_as_one_goes_through_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("seq2edge_export.loaders.state_dict.WINDOW", 100)
+def test_stored_tensors_are_released_one_after_another(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("seq2edge_export.loaders.state_dict.REOPEN_AFTER", 100)
     state = {f"t{number}": torch.full((20,), float(number)) for number in range(9)}
     save_file(state, tmp_path / "a.safetensors")
     stored = StoredTensors([tmp_path / "a.safetensors"])

@@ -1,4 +1,4 @@
-"""T5, FLAN-T5 and mT5 give what transformers gives: logits, tokens, scores, ids and text."""
+"""Compare T5, FLAN-T5 and mT5 with transformers: logits, tokens, scores, ids and text."""
 
 import json
 from collections.abc import Callable
@@ -76,7 +76,7 @@ def bundle(kind: str, folder: Path, tmp_path_factory: pytest.TempPathFactory) ->
 
 @pytest.fixture(scope="module")
 def engines(ours: Checkpoint, bundle: Bundle) -> dict[str, Any]:
-    return {"torch": TorchEngine(ours.original().graphs, pad=0), "bundle": OnnxEngine(bundle, threads=1)}
+    return {"torch": TorchEngine(ours.source_model().graphs, pad=0), "bundle": OnnxEngine(bundle, threads=1)}
 
 
 def sources() -> list[list[int]]:
@@ -112,14 +112,14 @@ def assert_same_outputs(
             assert hypothesis.score == pytest.approx(wanted.sequences_scores[place].item(), abs=LOGITS)
 
 
-def test_the_folder_is_recognised(folder: Path, ours: Checkpoint, theirs: PreTrainedModel) -> None:
+def test_the_folder_is_recognized(folder: Path, ours: Checkpoint, theirs: PreTrainedModel) -> None:
     assert detect(folder) == "t5"
-    shape = ours.model.shape
+    shape = ours.model.architecture
     assert shape.tied_output == (theirs.lm_head.weight is theirs.shared.weight)
     assert sum(one.numel() for one in ours.model.parameters()) == theirs.num_parameters()
 
 
-def test_the_models_are_worth_a_comparison(theirs: PreTrainedModel) -> None:
+def test_outputs_of_the_models_differ_enough_for_a_comparison(theirs: PreTrainedModel) -> None:
     outputs = theirs.generate(**batch(sources()), num_beams=4, num_return_sequences=4, max_new_tokens=14)[:, 1:]
     assert len(outputs.unique(dim=0)) >= 14  # of 24
     assert len(outputs.unique()) >= 8
@@ -128,7 +128,7 @@ def test_the_models_are_worth_a_comparison(theirs: PreTrainedModel) -> None:
     assert not ended.all()
 
 
-def test_logits_are_theirs_under_teacher_forcing(ours: Checkpoint, theirs: PreTrainedModel) -> None:
+def test_logits_under_teacher_forcing_are_those_of_transformers(ours: Checkpoint, theirs: PreTrainedModel) -> None:
     source = batch([*sources(), [*range(3, 93)]])  # beyond the distance that has a bucket of its own
     target = torch.randint(0, 240, (7, 40), generator=torch.Generator().manual_seed(2))
     with torch.inference_mode():
@@ -139,7 +139,7 @@ def test_logits_are_theirs_under_teacher_forcing(ours: Checkpoint, theirs: PreTr
 
 @pytest.mark.parametrize("kind_of_engine", ["torch", "bundle"])
 @pytest.mark.parametrize("options", OPTIONS, ids=str)
-def test_greedy_search_gives_their_tokens(
+def test_greedy_search_gives_the_tokens_of_transformers(
     theirs: PreTrainedModel, engines: dict[str, Any], ours: Checkpoint, kind_of_engine: str, options: dict[str, Any]
 ) -> None:
     assert_same_outputs(theirs, engines[kind_of_engine], options, ours, num_beams=1)
@@ -147,13 +147,13 @@ def test_greedy_search_gives_their_tokens(
 
 @pytest.mark.parametrize("kind_of_engine", ["torch", "bundle"])
 @pytest.mark.parametrize("options", [*OPTIONS, *BEAMS], ids=str)
-def test_beam_search_gives_their_tokens_and_scores(
+def test_beam_search_gives_the_tokens_and_scores_of_transformers(
     theirs: PreTrainedModel, engines: dict[str, Any], ours: Checkpoint, kind_of_engine: str, options: dict[str, Any]
 ) -> None:
     assert_same_outputs(theirs, engines[kind_of_engine], options, ours, num_beams=4)
 
 
-def test_text_goes_in_and_comes_out_as_with_their_tokenizer(
+def test_texts_are_encoded_and_decoded_as_in_transformers(
     folder: Path, theirs: PreTrainedModel, bundle: Bundle
 ) -> None:
     tokenizer = T5Tokenizer.from_pretrained(folder)
@@ -171,18 +171,18 @@ def test_text_goes_in_and_comes_out_as_with_their_tokenizer(
 
 
 def tokenizers(folder: Path) -> tuple[Tokenizer, T5Tokenizer]:
-    return load_t5(folder).original().tokenizer(), T5Tokenizer.from_pretrained(folder)
+    return load_t5(folder).source_model().tokenizer(), T5Tokenizer.from_pretrained(folder)
 
 
-def test_ids_are_theirs_on_thousands_of_lines(folder: Path) -> None:
+def test_ids_of_thousands_of_lines_are_those_of_transformers(folder: Path) -> None:
     tokenizer, original = tokenizers(folder)
     texts = lines(4000)
     for text, ids in zip(texts, tokenizer.encode(texts), strict=True):
         assert ids == original(text).input_ids, text
-        assert len(tokenizer.spell_source(text)) == len(ids)
+        assert len(tokenizer.tokenize_source(text)) == len(ids)
 
 
-def test_texts_are_theirs_for_any_ids(kind: str, folder: Path) -> None:
+def test_texts_of_any_ids_are_those_of_transformers(kind: str, folder: Path) -> None:
     tokenizer, original = tokenizers(folder)
     assert tokenizer.target.get_piece_size() == len(original) == 240 + SENTINELS[kind]
     chance = np.random.default_rng(5)
@@ -190,26 +190,26 @@ def test_texts_are_theirs_for_any_ids(kind: str, folder: Path) -> None:
     assert tokenizer.decode(rows) == original.batch_decode(rows, skip_special_tokens=True)
 
 
-def test_letters_in_parts_are_put_together_as_sentencepiece_does(folder: Path) -> None:
-    """Where transformers reads Hangul in parts as unknown, though T5 was trained on what SentencePiece makes of it."""
+def test_decomposed_letters_are_composed_as_in_sentencepiece(folder: Path) -> None:
+    """Unlike transformers, which reads decomposed Hangul as unknown; T5 was trained with SentencePiece."""
     tokenizer, original = tokenizers(folder)
     whole, parts = "한국어", "\u1112\u1161\u11ab\u1100\u116e\u11a8\u110b\u1165"
     assert tokenizer.encode([parts]) == tokenizer.encode([whole])
     assert original(parts).input_ids != original(whole).input_ids
 
 
-def test_a_tokenizer_json_serves_where_there_are_no_pieces(tmp_path: Path) -> None:
+def test_a_tokenizer_json_is_used_if_there_is_no_sentencepiece_model(tmp_path: Path) -> None:
     folder = write_t5(tmp_path / "t5")
     T5Tokenizer.from_pretrained(folder).save_pretrained(folder)
     (folder / "spiece.model").unlink(missing_ok=True)
     change(folder / "config.json", task_specific_params={"translation_en_to_de": {"prefix": "to German: "}})
-    found = load_t5(folder).original()
+    found = load_t5(folder).source_model()
     assert (found.tokenization.kind, found.tokenization.source_prefix) == ("tokenizers", "to German: ")
     assert (found.tokens.pad, found.tokens.bos, found.tokens.eos, found.tokens.unk) == (0, 0, 1, 2)
     assert_same_text(folder, T5Tokenizer.from_pretrained(folder), lines(1000), prefix="to German: ")
 
 
-def test_tokens_that_were_added_are_read_from_a_tokenizer_json(tmp_path: Path) -> None:
+def test_added_tokens_are_read_from_a_tokenizer_json(tmp_path: Path) -> None:
     folder = write_t5(tmp_path / "t5")
     tokenizer = T5Tokenizer.from_pretrained(folder)
     tokenizer.add_tokens(["<new>", "größte"])
@@ -218,7 +218,7 @@ def test_tokens_that_were_added_are_read_from_a_tokenizer_json(tmp_path: Path) -
     assert_same_text(folder, tokenizer, [f"{text} größte <new>" for text in lines(200)])
 
 
-# What the settings say.
+# Settings.
 
 
 def change(path: Path, **values: Any) -> None:
@@ -226,18 +226,18 @@ def change(path: Path, **values: Any) -> None:
     path.write_text(json.dumps({name: value for name, value in content.items() if value is not ...}))
 
 
-def test_defaults_of_the_search_are_those_of_the_folder(tmp_path: Path) -> None:
+def test_search_options_are_those_of_the_folder(tmp_path: Path) -> None:
     write_t5(tmp_path)
     chosen = {"num_beams": 3, "max_length": 15, "no_repeat_ngram_size": 2, "length_penalty": 0.6, "top_k": None}
     change(tmp_path / "generation_config.json", **chosen, early_stopping=True, eos_token_id=[1, 5], do_sample=False)
     found, model = load_t5(tmp_path), KINDS["t5"][1].from_pretrained(tmp_path).eval()
-    engine = TorchEngine(found.original().graphs, pad=0)
+    engine = TorchEngine(found.source_model().graphs, pad=0)
     wanted = model.generate(**batch(sources()))[:, 1:].tolist()
     for [hypothesis], expected in zip(decode(engine, sources(), found.generation), wanted, strict=True):
         assert hypothesis.tokens == expected[: len(hypothesis.tokens)]
 
 
-def test_old_folders_have_the_defaults_of_the_search_in_the_config(tmp_path: Path) -> None:
+def test_search_options_of_old_folders_are_in_the_config(tmp_path: Path) -> None:
     write_t5(tmp_path)
     (tmp_path / "generation_config.json").unlink()
     change(tmp_path / "config.json", num_beams=5, max_length=33)
@@ -245,15 +245,15 @@ def test_old_folders_have_the_defaults_of_the_search_in_the_config(tmp_path: Pat
     assert (found.num_beams, found.max_length, found.decoder_start_token_id, found.eos_token_id) == (5, 33, 0, 1)
 
 
-def test_what_is_left_out_of_the_config_is_as_in_transformers(tmp_path: Path) -> None:
-    """An old T5 1.1 says only by its tied embeddings that its output is not scaled."""
+def test_missing_settings_have_the_defaults_of_transformers(tmp_path: Path) -> None:
+    """An old T5 1.1 is recognized only by its untied output."""
     write_t5(tmp_path, "t5-v1.1")
     gone = dict.fromkeys(("scale_decoder_outputs", "dense_act_fn", "is_gated_act", "layer_norm_epsilon"), ...)
     change(tmp_path / "config.json", **gone, tie_word_embeddings=False)
-    found = load_t5(tmp_path).model.shape
+    found = load_t5(tmp_path).model.architecture
     assert (found.output_scale, found.gated, found.activation, found.norm_epsilon) == (1.0, True, "gelu_tanh", 1e-6)
     change(tmp_path / "config.json", tie_word_embeddings=...)
-    assert load_t5(tmp_path).model.shape.output_scale == 0.25
+    assert load_t5(tmp_path).model.architecture.output_scale == 0.25
 
 
 def test_a_decoder_may_be_deeper_than_the_encoder(tmp_path: Path) -> None:
@@ -266,21 +266,21 @@ def test_a_decoder_may_be_deeper_than_the_encoder(tmp_path: Path) -> None:
     torch.testing.assert_close(found, wanted, atol=LOGITS, rtol=0)
 
 
-def test_the_only_translation_of_the_config_gives_prefix_and_languages(tmp_path: Path) -> None:
+def test_a_single_translation_task_gives_prefix_and_languages(tmp_path: Path) -> None:
     write_t5(tmp_path)
     german = {"translation_en_to_de": {"prefix": "translate English to German: ", "num_beams": 4}}
     french = {"translation_en_to_fr": {"prefix": "translate English to French: "}}
     change(tmp_path / "config.json", task_specific_params={"summarization": {"prefix": "summarize: "}, **german})
-    one = load_t5(tmp_path).original()
+    one = load_t5(tmp_path).source_model()
     assert one.tokenization.source_prefix == "translate English to German: "
     assert (one.languages.source, one.languages.target) == ("en", "de")
     plain = one.tokenizer().with_source_prefix("")
     assert one.tokenizer().encode(["a house"]) == plain.encode(["translate English to German: a house"])
     change(tmp_path / "config.json", task_specific_params=german | french)
-    assert load_t5(tmp_path).original().tokenization.source_prefix == ""
+    assert load_t5(tmp_path).source_model().tokenization.source_prefix == ""
 
 
-# What is refused.
+# Refusals.
 
 
 def refusal(folder: Path) -> str:
@@ -290,7 +290,7 @@ def refusal(folder: Path) -> str:
     return str(caught.value)
 
 
-def test_everything_that_cannot_be_is_in_one_error(tmp_path: Path) -> None:
+def test_all_unsupported_settings_are_in_one_error(tmp_path: Path) -> None:
     write_t5(tmp_path)
     change(tmp_path / "config.json", dense_act_fn="mish", is_encoder_decoder=False)
     change(tmp_path / "generation_config.json", penalty_alpha=0.6, num_beams=0, num_beam_groups=1)
@@ -311,38 +311,39 @@ def without(name: str, folder: Path) -> None:
 BROKEN: dict[str, tuple[Callable[[Path], None], tuple[str, ...]]] = {
     "tensors": (
         partial(without, "encoder.final_layer_norm.weight"),
-        ("encoder.final_layer_norm.weight is missing", "adapter.weight has no place in it"),
+        ("encoder.final_layer_norm.weight is missing", "adapter.weight is unexpected"),
     ),
     "umt5": (lambda folder: change(folder / "config.json", model_type="umt5"), ("relative bias in every layer",)),
-    "sizes": (lambda folder: change(folder / "config.json", d_ff=41), ("wi.weight has the shape (40, 16)",)),
-    "types": (lambda folder: change(folder / "config.json", num_heads="two"), ("describes no Transformer",)),
+    "sizes": (lambda folder: change(folder / "config.json", d_ff=41), ("wi.weight has shape (40, 16)",)),
+    "types": (lambda folder: change(folder / "config.json", num_heads="two"), ("does not describe a Transformer",)),
     "buckets": (
         lambda folder: change(folder / "config.json", relative_attention_num_buckets=2),
         ("relative positions need at least 4 buckets",),
     ),
     "no weights": (lambda folder: (folder / "model.safetensors").unlink(), ("has no weights",)),
     "json": (lambda folder: (folder / "generation_config.json").write_text("[1]") and None, ("JSON object",)),
-    "pieces": (lambda folder: (folder / "spiece.model").write_bytes(b"x") and None, ("not a SentencePiece model",)),
+    "pieces": (
+        lambda folder: (folder / "spiece.model").write_bytes(b"x") and None,
+        ("not a valid SentencePiece model",),
+    ),
 }
 
 
 @pytest.mark.parametrize(("spoil", "words"), BROKEN.values(), ids=BROKEN)
-def test_a_folder_that_is_not_right_is_refused(
-    tmp_path: Path, spoil: Callable[[Path], None], words: tuple[str, ...]
-) -> None:
+def test_a_broken_folder_is_refused(tmp_path: Path, spoil: Callable[[Path], None], words: tuple[str, ...]) -> None:
     spoil(write_t5(tmp_path))
     found = refusal(tmp_path)
     assert all(text in found for text in words)
 
 
-def test_an_index_may_not_leave_its_folder(tmp_path: Path) -> None:
+def test_an_index_with_files_outside_its_folder_is_refused(tmp_path: Path) -> None:
     write_t5(tmp_path)
     (tmp_path / "model.safetensors").unlink()
     (tmp_path / "model.safetensors.index.json").write_text(json.dumps({"weight_map": {"a": "../other.safetensors"}}))
-    assert "is not a file beside it" in refusal(tmp_path)
+    assert "is not a file next to it" in refusal(tmp_path)
 
 
-def test_the_vocabulary_must_fit_the_model(tmp_path: Path) -> None:
+def test_the_vocabulary_must_not_be_larger_than_the_model(tmp_path: Path) -> None:
     write_t5(tmp_path)
     change(tmp_path / "tokenizer_config.json", extra_ids=200)
     with pytest.raises(CheckpointError, match="the source vocabulary has 440 tokens, but the model has 352"):

@@ -1,4 +1,4 @@
-"""Models that were trained: beams and end marks behave as in life, and are still those of transformers."""
+"""Compare trained models with transformers, whose beams end at realistic lengths."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -37,7 +37,7 @@ Trained = Callable[[str], tuple[Path, Any, Any, list[str]]]
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Trained:
-    """Folder, model, tokenizer and texts: half of what it has learned, and some that it has never seen."""
+    """Return the folder, model, tokenizer and texts of a kind, half of them seen in training."""
     made: dict[str, tuple[Path, Any, Any, list[str]]] = {}
 
     def model_of(name: str) -> tuple[Path, Any, Any, list[str]]:
@@ -56,7 +56,7 @@ def target(name: str, tokenizer: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("name", TRAIN)
-def test_outputs_end_by_themselves_with_different_lengths(name: str, trained: Trained) -> None:
+def test_outputs_end_at_different_lengths(name: str, trained: Trained) -> None:
     _, model, tokenizer, texts = trained(name)
     inputs = tokenizer(texts, padding=True, return_tensors="pt")
     found = generate(model, inputs, num_beams=1, max_length=LONGEST, **target(name, tokenizer)).sequences[:, 1:]
@@ -69,7 +69,7 @@ def test_outputs_end_by_themselves_with_different_lengths(name: str, trained: Tr
 @pytest.mark.parametrize("name", TRAIN)
 def test_tokens_and_scores_are_those_of_generate(name: str, options: dict[str, Any], trained: Trained) -> None:
     folder, model, tokenizer, texts = trained(name)
-    ours = load_checkpoint(folder).original()
+    ours = load_checkpoint(folder).source_model()
     engine = TorchEngine(ours.graphs, pad=ours.tokens.pad)
     options = options | target(name, tokenizer)
     wanted = generate(model, tokenizer(texts, padding=True, return_tensors="pt"), **options)
@@ -87,10 +87,10 @@ def test_tokens_and_scores_are_those_of_generate(name: str, options: dict[str, A
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", TRAIN)
-def test_the_bundle_says_the_same_text(name: str, trained: Trained) -> None:
+def test_the_bundle_gives_the_same_text(name: str, trained: Trained) -> None:
     folder, model, tokenizer, texts = trained(name)
     bundle = export_bundle(folder, folder.with_suffix(".bundle"))
     pair = Pair(Translator(bundle.folder, threads=1), model, tokenizer)
     told = {"source_lang": "eng_Latn", "target_lang": "deu_Latn"} if name == "nllb" else {}
     for options in OPTIONS.values():
-        pair.assert_same(texts, say=told | options, **target(name, tokenizer), **options)
+        pair.assert_same(texts, ours=told | options, **target(name, tokenizer), **options)

@@ -1,38 +1,42 @@
-"""What CTranslate2's Transformer does besides its weights, and what of it ours cannot do.
-
-The shape of the model that CTranslate2's variables are.
-"""
+"""Read the settings of a CTranslate2 model and find those that are not supported."""
 
 import math
 import re
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 
 import numpy as np
 import torch
-from torch import Tensor
 
-from seq2edge.config.architecture import Activation, Architecture, Positions
+from seq2edge.config.architecture import Activation, Architecture
+from seq2edge.config.generation import GenerationOptions
+from seq2edge.config.schema import short_repr
+from seq2edge.config.tokenizer import SpecialTokens
 from seq2edge.errors import CheckpointError
 from seq2edge_export.loaders.ctranslate2.files import HEADS, SCALE, Array, Binary, Variables
 from seq2edge_export.loaders.ctranslate2.weights import (
     EMBEDDING_NORM,
     FINAL_NORM,
     LAYER,
+    MAX_POSITIONS,
     OUTPUT,
     OUTPUT_BIAS,
-    POSITIONS,
     TARGET,
-    has_place,
+    is_supported,
     source_embedding,
 )
-from seq2edge_export.loaders.recipe.config import is_sinusoidal
-from seq2edge_export.loaders.state_dict import StateDict
-from seq2edge_export.model.transformer import Transformer
+from seq2edge_export.loaders.state_dict import StateDict, read_object
 
+CONFIG = "config.json"
+EPSILON = 1e-5  # default of layer_norm_epsilon
+BEAMS = 4  # as in Argos Translate
+MIN_NEW_TOKENS, MAX_NEW_TOKENS = 1, 256  # as in CTranslate2
+PADDING = ("<pad>", "<blank>")
+INNER = "encoder/layer_0/ffn/linear_0/weight"
 ACTIVATIONS: tuple[Activation, ...] = ("relu", "gelu_tanh", "silu", "gelu", "gelu_sigmoid")
 OTHER_ACTIVATIONS = {5: "tanh", 6: "sigmoid"}
-# Numbers that say nothing about what is computed, or that are looked at below.
+# Variables that do not change what is computed, or that are checked below.
 KNOWN = {
     *("num_heads", "pre_norm", "activation", "embeddings_merge", "alignment_layer", "alignment_heads"),
     *("scale_embeddings", "embeddings/multiply_by_sqrt_depth", "embeddings_0/multiply_by_sqrt_depth"),
@@ -40,8 +44,8 @@ KNOWN = {
     *("with_source_bos", "with_source_eos", "with_target_bos", "user_decoder_start_tokens"),
     *("unk_token", "bos_token", "eos_token"),
 }
-# How the name of a part begins -> what it is, for people.
-WORDS = {
+# prefix of a part of a variable's name -> description of the unsupported feature
+UNSUPPORTED = {
     "rotary_": "rotary positions",
     "max_position_embeddings": "rotary positions",
     "original_max_position_embeddings": "rotary positions",
@@ -72,20 +76,52 @@ WORDS = {
 
 
 @dataclass(frozen=True)
+class TokenSettings:
+    """The settings of ``config.json``, or of the variables of an old model."""
+
+    unk: str
+    bos: str | None
+    eos: str
+    start: str | None  # None: chosen for every call
+    source_bos: bool
+    source_eos: bool
+    epsilon: float
+
+
+@dataclass(frozen=True)
 class Stack:
     """The settings of an encoder or a decoder."""
 
     heads: int
     pre_norm: bool
     activation: int
-    embedding_scale: float | None  # None: the root of the width
+    embedding_scale: float | None  # None: the square root of the width
     final_norm: bool
     embedding_norm: bool
     gated: bool
 
 
+def read_settings(folder: Path, binary: Binary) -> TokenSettings:
+    """Read ``config.json``, or the variables that held its settings before binary version 6."""
+    if binary.version < 6:
+        return _old_settings(binary.variables)
+    content = read_object(folder / CONFIG)
+    epsilon = content.get("layer_norm_epsilon")
+    settings = TokenSettings(
+        unk=content.get("unk_token", "<unk>"),
+        bos=content.get("bos_token", "<s>"),
+        eos=content.get("eos_token", "</s>"),
+        start=content.get("decoder_start_token", "<s>"),
+        source_bos=content.get("add_source_bos", False),
+        source_eos=content.get("add_source_eos", False),
+        epsilon=EPSILON if epsilon is None else epsilon,
+    )
+    _check(settings, folder / CONFIG)
+    return _with_source_eos(settings)
+
+
 def stack_of(side: str, binary: Binary) -> Stack:
-    """The settings of one side, with CTranslate2's defaults; old models have one setting for both."""
+    """Return the settings of the encoder or decoder, with CTranslate2's defaults."""
     names = binary.variables.keys()
     return Stack(
         heads=int(_number(binary, side, "num_heads", HEADS[binary.spec])),
@@ -98,19 +134,15 @@ def stack_of(side: str, binary: Binary) -> Stack:
     )
 
 
-def starts_from_zero(binary: Binary) -> bool:
-    return bool(_number(binary, "decoder", "start_from_zero_embedding", 0))
-
-
 def unsupported(binary: Binary, encoder: Stack, decoder: Stack) -> list[str]:
-    """Everything that our Transformer has not, each once."""
-    found = [*_differences(encoder, decoder), *_by_value(binary, encoder)]
+    """List the features that are not supported."""
+    problems = [*_differences(encoder, decoder), *_unsupported_values(binary, encoder)]
     for name in binary.variables:
-        if not has_place(name.removesuffix(SCALE)) and name.split("/", 1)[-1] not in KNOWN:
-            found.append(_described(name))
+        if not is_supported(name.removesuffix(SCALE)) and name.split("/", 1)[-1] not in KNOWN:
+            problems.append(_describe(name))
         if name.endswith("/gamma") and name.removesuffix("gamma") + "beta" not in binary.variables:
-            found.append("RMS norms")
-    return list(dict.fromkeys(found))
+            problems.append("RMS norms")
+    return list(dict.fromkeys(problems))
 
 
 def _differences(encoder: Stack, decoder: Stack) -> Iterator[str]:
@@ -120,54 +152,50 @@ def _differences(encoder: Stack, decoder: Stack) -> Iterator[str]:
             yield f"encoder and decoder with different {name} ({value} and {theirs[name]})"
 
 
-def _by_value(binary: Binary, encoder: Stack) -> Iterator[str]:
+def _unsupported_values(binary: Binary, encoder: Stack) -> Iterator[str]:
     if encoder.activation not in range(len(ACTIVATIONS)):
         yield f"the activation {OTHER_ACTIVATIONS.get(encoder.activation, encoder.activation)}"
     for side in ("encoder", "decoder"):
         if _number(binary, side, "alibi", 0):
             yield "ALiBi positions"
         if _number(binary, side, "multi_query_attention", 0):
-            yield WORDS["multi_query"]
+            yield UNSUPPORTED["multi_query"]
 
 
-def _described(name: str) -> str:
+def _describe(name: str) -> str:
     parts = LAYER.sub("", name).split("/")
-    words = (words for begin, words in WORDS.items() for part in parts if part.startswith(begin))
     if any(re.fullmatch(r"embeddings_[1-9]\d*", part) for part in parts):
         return "several source features"
-    return next(words, re.sub(r"layer_\d+", "layer_N", name))
+    matches = (text for prefix, text in UNSUPPORTED.items() for part in parts if part.startswith(prefix))
+    return next(matches, re.sub(r"layer_\d+", "layer_N", name))
 
 
 def _number(binary: Binary, side: str, name: str, default: float) -> float:
+    """Return a setting of one side; old models have one setting for both."""
     variables = binary.variables
-    found = next((key for key in (f"{side}/{name}", name) if key in variables), None)
-    return default if found is None else _single(found, variables[found])
+    key = next((key for key in (f"{side}/{name}", name) if key in variables), None)
+    return default if key is None else _scalar(key, variables[key])
 
 
-def _single(name: str, value: Array) -> float:
+def _scalar(name: str, value: Array) -> float:
     if value.ndim or not np.isfinite(value):
-        raise CheckpointError(f"{name} in model.bin should be a number, but has the shape {value.shape} or is none")
+        raise CheckpointError(f"{name} in model.bin has shape {value.shape} or is not finite, expected a number")
     return float(value)
 
 
 def _embedding_scale(side: str, variables: Variables) -> float | None:
-    """A flag says whether there is one, the root of the width; another number is the scale itself."""
+    """Read the scale: an int8 flag switches the square root of the width on, another number is the scale itself."""
     names = [f"{side}/{name}" for name in ("scale_embeddings", "embeddings/multiply_by_sqrt_depth")]
-    found = next((name for name in names if name in variables), None)
-    scale = 1.0 if found is None else _single(found, variables[found])
-    if found is None or variables[found].dtype == np.int8:
+    key = next((name for name in names if name in variables), None)
+    scale = 1.0 if key is None else _scalar(key, variables[key])
+    if key is None or variables[key].dtype == np.int8:
         return None if scale else 1.0
     root = math.sqrt(variables[TARGET].shape[-1]) if TARGET in variables else 0.0
     return None if math.isclose(scale, root, rel_tol=1e-6) else scale
 
 
-LONGEST = 1024  # CTranslate2 cuts longer sources; tables may have more rows
-INNER = "encoder/layer_0/ffn/linear_0/weight"
-FORMULAS: tuple[Positions, ...] = ("sinusoidal_halves", "sinusoidal")
-
-
-def shape_of(binary: Binary, state: StateDict, stack: Stack, epsilon: float) -> Architecture:
-    """What tensors and settings say together, but for the positions."""
+def architecture_of(binary: Binary, state: StateDict, stack: Stack, epsilon: float) -> Architecture:
+    """Return the architecture that tensors and settings describe, without positions."""
     source = source_embedding(state)
     _check_tables(state, source, TARGET, OUTPUT, INNER)
     feed_forward, width = state[INNER].shape
@@ -185,59 +213,17 @@ def shape_of(binary: Binary, state: StateDict, stack: Stack, epsilon: float) -> 
             norm_first=stack.pre_norm,
             final_norm=stack.final_norm,
             positions="none",
-            max_positions=LONGEST,
+            max_positions=MAX_POSITIONS,
             joint_vocabulary=_same(state, source, TARGET),
             tied_output=_same(state, TARGET, OUTPUT),
             output_bias=OUTPUT_BIAS in state,
             embedding_scale=stack.embedding_scale,
             embedding_norm=stack.embedding_norm,
-            zero_start=starts_from_zero(binary),
+            zero_start=bool(_number(binary, "decoder", "start_from_zero_embedding", 0)),
             norm_epsilon=epsilon,
         )
     except ValueError as error:
-        raise CheckpointError(f"the variables in model.bin do not fit together: {error}") from None
-
-
-def with_positions(shape: Architecture, state: StateDict) -> Architecture:
-    """The same with the positions that the tables are: those of a formula, if there is one."""
-    tables = position_tables(state, shape.width)
-    shape = replace(shape, positions="learned", max_positions=len(tables[0]))
-    for kind in FORMULAS if shape.width % 2 == 0 else ():
-        like = replace(shape, positions=kind)
-        if all(is_sinusoidal(table, like) for table in tables):
-            return like
-    return shape
-
-
-def position_tables(state: StateDict, width: int) -> tuple[Tensor, Tensor]:
-    """The rows of source and target that can be used: stored ones, or those that CTranslate2 computes."""
-    stored = [state[name] if name in state else computed_positions(width) for name in POSITIONS.values()]
-    rows = min(LONGEST, *(len(table) for table in stored))
-    for name, table in zip(POSITIONS.values(), stored, strict=True):
-        if table.dim() != 2 or table.shape[1] != width or not rows or not torch.isfinite(table[:rows]).all():
-            raise CheckpointError(
-                f"{name} has the shape {tuple(table.shape)} instead of (positions, {width}), or no numbers"
-            )
-    source, target = (table[:rows] for table in stored)
-    return source, target
-
-
-def fill_positions(model: Transformer, state: StateDict) -> None:
-    """Take the tables as they are, computed ones too, so that not even their rounding differs."""
-    embeddings = (model.source_embedding, model.target_embedding)
-    for embedding, table in zip(embeddings, position_tables(state, model.shape.width), strict=True):
-        assert embedding.positions is not None
-        with torch.no_grad():
-            embedding.positions.copy_(table)
-
-
-def computed_positions(width: int) -> Tensor:
-    """CTranslate2's table for models that bring none: tensor2tensor's formula from position 1, in float32."""
-    waves = width // 2
-    step = np.log(np.float32(10000)) / np.float32(max(waves - 1, 1))
-    lengths = np.exp(-step * np.arange(waves, dtype=np.float32))
-    angles = np.arange(1, LONGEST + 1, dtype=np.float32)[:, None] * lengths
-    return torch.from_numpy(np.concatenate([np.sin(angles), np.cos(angles)], axis=1))
+        raise CheckpointError(f"the variables in model.bin contradict each other: {error}") from None
 
 
 def _count_layers(state: StateDict, side: str) -> int:
@@ -252,7 +238,62 @@ def _same(state: StateDict, first: str, second: str) -> bool:
 
 
 def _check_tables(state: StateDict, *names: str) -> None:
-    """Without these, nothing can be said of the others."""
-    wrong = [name for name in names if name not in state or state[name].dim() != 2 or not state[name].numel()]
-    if wrong:
-        raise CheckpointError(f"model.bin has no table named {' nor '.join(wrong)}, which a Transformer needs")
+    """Check the tensors that the architecture is derived from."""
+    missing = [name for name in names if name not in state or state[name].dim() != 2 or not state[name].numel()]
+    if missing:
+        raise CheckpointError(f"model.bin has no matrix named {' nor '.join(missing)}, which a Transformer needs")
+
+
+def read_generation(tokens: SpecialTokens, architecture: Architecture) -> GenerationOptions:
+    """Return the search options of Argos Translate, since a model has none."""
+    return GenerationOptions(
+        decoder_start_token_id=tokens.bos,
+        eos_token_id=tokens.eos,
+        pad_token_id=tokens.pad,
+        num_beams=BEAMS,
+        min_new_tokens=MIN_NEW_TOKENS,
+        max_new_tokens=min(MAX_NEW_TOKENS, architecture.max_positions),
+    )
+
+
+def _check(settings: TokenSettings, path: Path) -> None:
+    tokens = (settings.unk, settings.eos, settings.bos or "", settings.start or "")
+    flags, epsilon = (settings.source_bos, settings.source_eos), settings.epsilon
+    if not all(isinstance(token, str) for token in tokens) or not all(isinstance(flag, bool) for flag in flags):
+        raise CheckpointError(
+            f"{path} is not as CTranslate2 writes it: tokens should be strings, add_source_* true or false"
+        )
+    if type(epsilon) not in (int, float) or not math.isfinite(epsilon):
+        raise CheckpointError(f"{path} has the layer_norm_epsilon {short_repr(epsilon)}, which is not a number")
+
+
+def _with_source_eos(settings: TokenSettings) -> TokenSettings:
+    """Add the end token to sources where CTranslate2 leaves it to the tokenizer.
+
+    These are models from Hugging Face, whose decoder starts with the end or padding token. OpenNMT models start with
+    ``<s>`` and have no end token in the source.
+    """
+    from_hugging_face = settings.start in (settings.eos, *PADDING)
+    return replace(settings, source_eos=settings.source_eos or from_hugging_face)
+
+
+def _old_settings(variables: Variables) -> TokenSettings:
+    """Read the settings of binary versions before 6, which are variables."""
+
+    def text(name: str, default: str) -> str:
+        return variables[name].tobytes().decode(errors="replace") if name in variables else default
+
+    def flag(name: str, default: bool) -> bool:
+        return bool(variables[name].any()) if name in variables else default
+
+    bos, eos = text("bos_token", "<s>"), text("eos_token", "</s>")
+    start = None if flag("user_decoder_start_tokens", False) else bos if flag("with_target_bos", True) else eos
+    return TokenSettings(
+        unk=text("unk_token", "<unk>"),
+        bos=bos,
+        eos=eos,
+        start=start,
+        source_bos=flag("with_source_bos", False),
+        source_eos=flag("with_source_eos", False),
+        epsilon=EPSILON,
+    )

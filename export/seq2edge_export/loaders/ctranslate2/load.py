@@ -1,104 +1,90 @@
-"""The ctranslate2 family: folders that CTranslate2 runs, and packages of Argos Translate."""
+"""Load CTranslate2 models and packages of Argos Translate."""
 
+from dataclasses import replace
 from pathlib import Path
 
-import torch
-
-from seq2edge.config.generation import GenerationOptions
+from seq2edge.config.architecture import Positions
 from seq2edge.config.tokenizer import SpecialTokens, Tokenization
 from seq2edge.errors import CheckpointError
 from seq2edge_export.checkpoint import FORMAT_VERSION, Checkpoint, CheckpointConfig
-from seq2edge_export.loaders.ctranslate2.config import fill_positions, shape_of, stack_of, unsupported, with_positions
+from seq2edge_export.loaders.ctranslate2.config import (
+    TokenSettings,
+    architecture_of,
+    read_generation,
+    read_settings,
+    stack_of,
+    unsupported,
+)
 from seq2edge_export.loaders.ctranslate2.files import MODEL, Binary, Package, is_package, open_package, read_binary
 from seq2edge_export.loaders.ctranslate2.vocabulary import (
-    TokenSettings,
     Vocabularies,
-    read_settings,
     read_vocabularies,
     special_tokens,
     tokenization_of,
     unsupported_text,
 )
-from seq2edge_export.loaders.ctranslate2.weights import POSITIONS, weight_map, widen
+from seq2edge_export.loaders.ctranslate2.weights import POSITIONS, position_tables, to_float32, weight_map
 from seq2edge_export.loaders.marian.files import begins_as_marian
-from seq2edge_export.loaders.recipe.files import tokenizer_files
-from seq2edge_export.loaders.state_dict import StateDict
-from seq2edge_export.loaders.weight_map import WeightMapping, fill, shape_mismatch
-from seq2edge_export.model.transformer import Transformer
+from seq2edge_export.loaders.positions import fill_positions, with_positions
+from seq2edge_export.loaders.tokenizer_files import with_bundle_names
+from seq2edge_export.loaders.weight_map import fill, mismatches
+from seq2edge_export.model.transformer import Transformer, without_weights
 
-BEAMS = 4  # as Argos Translate searches
-FEWEST, MOST = 1, 256  # tokens that CTranslate2 makes
+FORMULAS: tuple[Positions, ...] = ("sinusoidal_halves", "sinusoidal")
 
 
-def recognises(path: Path) -> bool:
-    return is_package(path) and not begins_as_marian(path / MODEL)  # Marian gives its files the same name
+def recognizes(path: Path) -> bool:
+    return is_package(path) and not begins_as_marian(path / MODEL)  # Marian uses the same file name
 
 
 def load_ctranslate2(path: Path) -> Checkpoint:
-    """Read a model that CTranslate2 could run; whatever ours cannot do is in one error."""
+    """Load a model folder or an Argos package; one error lists everything that is not supported."""
     package = open_package(path)
     binary = read_binary(package.model / MODEL)
-    settings, known = read_settings(package.model, binary), read_vocabularies(package.model)
-    _refuse(path, binary, settings, known)
+    settings, vocabularies = read_settings(package.model, binary), read_vocabularies(package.model)
+    _check_supported(path, binary, settings, vocabularies)
     model = build(binary, settings.epsilon)
-    tokens = special_tokens(settings, known, model.shape)
-    rules = tokenization_of(settings, known, package.source_pieces, package.target_pieces)
-    rules, files = tokenizer_files(rules, package.model)
-    config = _config(package, model, tokens, rules)
-    return Checkpoint("ctranslate2", config, _generation(tokens, model), model, rules, files)
+    tokens = special_tokens(settings, vocabularies, model.architecture)
+    tokenization = tokenization_of(settings, vocabularies, package.source_pieces, package.target_pieces)
+    tokenization, files = with_bundle_names(tokenization, package.model)
+    config = _config(package, model, tokens, tokenization)
+    return Checkpoint("ctranslate2", config, read_generation(tokens, model.architecture), model, tokenization, files)
+
+
+def _check_supported(path: Path, binary: Binary, settings: TokenSettings, vocabularies: Vocabularies) -> None:
+    problems = unsupported(binary, stack_of("encoder", binary), stack_of("decoder", binary))
+    problems += unsupported_text(settings, vocabularies)
+    if problems:
+        raise CheckpointError(f"{path} is not supported by the family ctranslate2: {'; '.join(problems)}")
 
 
 def build(binary: Binary, epsilon: float) -> Transformer:
-    """The model itself, every variable in its place."""
-    state = widen(binary.variables)
-    shape = shape_of(binary, state, stack_of("encoder", binary), epsilon)
-    found = weight_map(shape, state)
-    with torch.device("meta"):  # shapes alone: sizes that do not fit together could ask for any amount of memory
-        problems = _tensor_problems(state, found, Transformer(shape))
-    if problems:
-        raise CheckpointError(f"{MODEL} does not hold the Transformer that it describes: {'; '.join(problems)}")
-    model = Transformer(with_positions(shape, state))
-    fill(model, found, state)
-    fill_positions(model, state)
+    """Build the model; one error lists every tensor that does not match, before memory is allocated."""
+    state = to_float32(binary.variables)
+    architecture = architecture_of(binary, state, stack_of("encoder", binary), epsilon)
+    mappings = weight_map(architecture, state)
+    ignored = {*POSITIONS.values(), *(name for name in state if "/" not in name)}
+    # nothing is allocated before it is checked
+    if problems := mismatches(state, mappings, without_weights(architecture), ignored=ignored):
+        raise CheckpointError(f"the variables of {MODEL} do not match each other: {'; '.join(problems)}")
+    tables = position_tables(state, architecture.width)
+    architecture = replace(architecture, max_positions=len(tables["encoder"]))
+    model = Transformer(with_positions(architecture, tables.values(), FORMULAS))
+    fill(model, mappings, state)
+    fill_positions(model, tables)
     return model.eval()
 
 
-def _refuse(path: Path, binary: Binary, settings: TokenSettings, known: Vocabularies) -> None:
-    problems = unsupported(binary, stack_of("encoder", binary), stack_of("decoder", binary))
-    problems += unsupported_text(settings, known)
-    if problems:
-        raise CheckpointError(f"{path} has what this family cannot express: {'; '.join(problems)}")
-
-
-def _tensor_problems(state: StateDict, found: list[WeightMapping], model: Transformer) -> list[str]:
-    names = {place.theirs for place in found}
-    problems = [f"{name} is missing" for name in sorted(names - state.keys())]
-    surplus = [name for name in state if "/" in name and name not in {*names, *POSITIONS.values()}]
-    problems += [f"{name} has no place in it" for name in surplus]
-    return problems + [
-        text for place in found if place.theirs in state if (text := shape_mismatch(place, state[place.theirs], model))
-    ]
-
-
-def _generation(tokens: SpecialTokens, model: Transformer) -> GenerationOptions:
-    return GenerationOptions(
-        decoder_start_token_id=tokens.bos,
-        eos_token_id=tokens.eos,
-        pad_token_id=tokens.pad,
-        num_beams=BEAMS,
-        min_new_tokens=FEWEST,
-        max_new_tokens=min(MOST, model.shape.max_positions),
-    )
-
-
-def _config(package: Package, model: Transformer, tokens: SpecialTokens, rules: Tokenization) -> CheckpointConfig:
+def _config(
+    package: Package, model: Transformer, tokens: SpecialTokens, tokenization: Tokenization
+) -> CheckpointConfig:
     source, target = package.languages
     return CheckpointConfig(
         format_version=FORMAT_VERSION,
-        architecture=model.shape,
+        architecture=model.architecture,
         tokens=tokens,
-        source_tokenizer=rules.source,
-        target_tokenizer=rules.target,
+        source_tokenizer=tokenization.source,
+        target_tokenizer=tokenization.target,
         source_language=source,
         target_language=target,
         attribution=package.attribution,

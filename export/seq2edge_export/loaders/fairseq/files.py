@@ -1,6 +1,7 @@
-"""Where the files of a fairseq model are: beside the checkpoint, or where fairseq's scripts put them.
+"""Find and read the files of a fairseq model without running code from them.
 
-::
+Dictionaries and subword codes are next to the checkpoint or up to two folders further down, as in
+``data-bin/wmt.en-de``, or where fairseq's scripts put them::
 
     folder/                            or  folder/
     ├── model.pt                           ├── checkpoints/checkpoint_best.pt
@@ -8,19 +9,10 @@
     └── bpecodes                               ├── dict.de.txt, dict.en.txt
                                                └── bpe.code
 
-Dictionaries and the rest may be up to two folders further down, as in ``data-bin/wmt.en-de``.
-
-Read a checkpoint of fairseq and run nothing that was pickled into it.
-
-Besides tensors there are the settings, as an ``argparse.Namespace`` or as objects of omegaconf, and what training left
-behind. ``torch.load(weights_only=True)`` makes tensors and plain containers of a pickle and nothing else. Every other
-name that fairseq's checkpoints ask for gets a class of our own that keeps what it is given: no module is imported for
-it, and none of its code is called. A name that they have no use for is refused before anything is loaded.
-
-Settings as plain values, whether they were an argparse namespace, an object of omegaconf or a dict.
-
-A value of omegaconf is under ``_val``, the items of a dict or a list of it are under ``_content``. What is left open
-(``???``) or refers to another setting (``${model.decoder.embed_dim}``) counts as not given.
+A checkpoint pickles its settings next to the tensors, as an ``argparse.Namespace`` or as objects of omegaconf.
+``torch.load(weights_only=True)`` creates tensors and plain containers only. Every other class that fairseq uses in
+checkpoints is replaced by a stand-in that stores its arguments: no module is imported and no code is called. Any other
+name is refused before anything is loaded.
 """
 
 import pickletools
@@ -38,17 +30,29 @@ from zipfile import BadZipFile, ZipFile
 import torch
 
 from seq2edge.errors import CheckpointError
+from seq2edge_export.loaders.tokenizer_files import SENTENCEPIECE
 
 CHECKPOINTS = "checkpoints"
-FIRST = ("model.pt", "checkpoint_best.pt", "checkpoint_last.pt")  # of several, in this order
+PREFERRED = ("model.pt", "checkpoint_best.pt", "checkpoint_last.pt")  # in this order
 DICTIONARY = re.compile(r"dict\.(.+)\.txt")
 CODES = re.compile(r"(?:.*[._-])?(?:bpe[._-]?)?codes?(?:[._-].*)?", re.IGNORECASE)  # bpecodes, code, ende30k.bpe.code
-PIECES = (".model", ".spm")
+ZIP = b"PK\x03\x04"
+PICKLES = 4  # in files before the zip format: magic number, protocol, machine, content; storages follow
+OF_TORCH = re.compile(
+    r"torch\..*|collections\.(OrderedDict|Counter)|_codecs\.encode"
+)  # created or refused by torch.load
+KNOWN = re.compile(
+    r"argparse\.Namespace|(fairseq\w*|omegaconf|numpy|typing|enum)\..+|pathlib\.\w+|collections\.defaultdict|"
+    r"_?operator\.getitem|builtins\.(int|float|complex|bool|str|bytes|bytearray|list|tuple|dict|set|frozenset|object)"
+)
+TYPICAL = {"model", "encoder.embed_tokens.weight"}  # strings in every checkpoint
+SETTINGS = {"args", "cfg"}  # and at least one of these
+OPEN, REFERENCE = "???", "${"  # omegaconf's missing value, and its reference to another setting
 
 
 @dataclass(frozen=True)
 class FairseqFiles:
-    """The checkpoint, and what was found around it."""
+    """The checkpoint and the files near it."""
 
     model: Path
     dictionaries: dict[str, Path]  # by language
@@ -57,149 +61,138 @@ class FairseqFiles:
 
 
 def find_model(path: Path) -> Path | None:
-    """The checkpoint that a path names or holds, if any."""
+    """Return the checkpoint file of a path, or None."""
     if path.is_file():
         return path if path.suffix == ".pt" else None
     for folder in (path, path / CHECKPOINTS):
-        found = sorted(folder.glob("*.pt"))
-        named = [folder / name for name in FIRST if folder / name in found]
-        if named or len(found) == 1:
-            return (named or found)[0]
-        if found:
-            names = ", ".join(file.name for file in found)
-            raise CheckpointError(f"{folder} has {names}; name the file that is to be exported")
+        files = sorted(folder.glob("*.pt"))
+        preferred = [folder / name for name in PREFERRED if folder / name in files]
+        if preferred or len(files) == 1:
+            return (preferred or files)[0]
+        if files:
+            names = ", ".join(file.name for file in files)
+            raise CheckpointError(f"{folder} has {names}; name the file to export")
     return None
 
 
 def find_files(path: Path) -> FairseqFiles:
-    """The checkpoint with its dictionaries and the files of its tokenizer."""
+    """Find the checkpoint, its dictionaries and its tokenizer files."""
     model = find_model(path)
     if model is None:
-        raise CheckpointError(f"{path} is no checkpoint of fairseq, which is a file {FIRST[0]} or another .pt")
-    around = _around(model)
-    dictionaries = [file for file in around if DICTIONARY.fullmatch(file.name)]
+        raise CheckpointError(f"{path} is not a checkpoint of fairseq, which is a file {PREFERRED[0]} or another .pt")
+    files = _files_near(model)
+    dictionaries = [file for file in files if DICTIONARY.fullmatch(file.name)]
     folders = {file.parent for file in dictionaries}
     if len(folders) > 1:
         names = ", ".join(str(folder) for folder in sorted(folders))
-        raise CheckpointError(f"there are dictionaries in {names}; leave those that belong to {model.name}")
-    near = [file for file in around if file.parent in {*folders, model.absolute().parent}]
+        raise CheckpointError(f"there are dictionaries in {names}; keep only those that belong to {model.name}")
+    near = [file for file in files if file.parent in {*folders, model.absolute().parent}]
     return FairseqFiles(
         model=model,
         dictionaries={match[1]: file for file in dictionaries if (match := DICTIONARY.fullmatch(file.name))},
         codes=[file for file in near if CODES.fullmatch(file.name)],
-        pieces=[file for file in near if file.suffix in PIECES],
+        pieces=[file for file in near if file.suffix in SENTENCEPIECE],
     )
 
 
-def _around(model: Path) -> list[Path]:
-    """The files near a checkpoint; if there is no dictionary and its folder is for checkpoints alone, one level up."""
+def _files_near(model: Path) -> list[Path]:
+    """List the files near a checkpoint; from one level up if its folder has checkpoints but no dictionary."""
     folder = model.absolute().parent
-    found = list(_near(folder))
-    if any(DICTIONARY.fullmatch(file.name) for file in found) or not folder.name.startswith("checkpoint"):
-        return found
-    return list(_near(folder.parent))
+    files = list(_files_below(folder))
+    if any(DICTIONARY.fullmatch(file.name) for file in files) or not folder.name.startswith("checkpoint"):
+        return files
+    return list(_files_below(folder.parent))
 
 
-def _near(root: Path) -> Iterator[Path]:
-    """The files of a folder and of two more levels."""
+def _files_below(root: Path) -> Iterator[Path]:
+    """Yield the files of a folder and of two more levels."""
     for pattern in ("*", "*/*", "*/*/*"):
         yield from (file for file in sorted(root.glob(pattern)) if file.is_file())
 
 
-ZIP = b"PK\x03\x04"
-PICKLES = 4  # of the format before zip files: magic number, protocol, machine, content; storages follow
-OF_TORCH = re.compile(r"torch\..*|collections\.(OrderedDict|Counter)|_codecs\.encode")  # which it makes, or refuses
-KNOWN = re.compile(
-    r"argparse\.Namespace|(fairseq\w*|omegaconf|numpy|typing|enum)\..+|pathlib\.\w+|collections\.defaultdict|"
-    r"_?operator\.getitem|builtins\.(int|float|complex|bool|str|bytes|bytearray|list|tuple|dict|set|frozenset|object)"
-)
-LIKE_OURS = {"model", "encoder.embed_tokens.weight"}  # texts that a checkpoint has
-SETTINGS = {"args", "cfg"}  # and of these one
-
-
 class StandIn:
-    """In the place of an object that is not made: what its class would have been given."""
+    """Replaces an object that is not created, and keeps the arguments of its class."""
 
     name = ""
     arguments: tuple[Any, ...]
     state: Any
 
     def __new__(cls, *arguments: Any) -> "StandIn":
-        made = super().__new__(cls)
-        made.arguments, made.state = arguments, None
-        return made
+        stand_in = super().__new__(cls)
+        stand_in.arguments, stand_in.state = arguments, None
+        return stand_in
 
     def __setstate__(self, state: Any) -> None:
         self.state = state
 
 
 @dataclass(frozen=True)
-class Mentioned:
-    """What a pickle names, and the texts in it."""
+class PickleScan:
+    """The names of classes and functions in a pickle, and the other strings."""
 
     names: set[str]
-    texts: set[str]
+    strings: set[str]
 
 
 def looks_like_fairseq(path: Path) -> bool:
-    """Whether a file is a checkpoint of fairseq, by the texts in it."""
+    """Return whether a file has the strings of a fairseq checkpoint."""
     try:
-        texts = mentioned(path).texts
+        strings = scan_pickle(path).strings
     except CheckpointError:
         return False
-    return texts >= LIKE_OURS and not texts.isdisjoint(SETTINGS)
+    return strings >= TYPICAL and not strings.isdisjoint(SETTINGS)
 
 
 def read_pickled(path: Path) -> dict[str, Any]:
-    """The content of a checkpoint, with stand-ins for what are neither tensors nor plain values."""
-    names = {name for name in mentioned(path).names if not OF_TORCH.fullmatch(name)}
-    strange = sorted(name for name in names if not KNOWN.fullmatch(name))
-    if strange:
+    """Read a checkpoint, with stand-ins for objects that are neither tensors nor plain values."""
+    names = {name for name in scan_pickle(path).names if not OF_TORCH.fullmatch(name)}
+    unknown = sorted(name for name in names if not KNOWN.fullmatch(name))
+    if unknown:
         raise CheckpointError(
-            f"{path} wants to call {', '.join(strange)} when it is loaded, which no checkpoint of fairseq does; "
+            f"{path} would call {', '.join(unknown)} when it is loaded, which no checkpoint of fairseq does; "
             "code from a file is never run"
         )
     stand_ins = [(type("StandIn", (StandIn,), {"name": name}), name) for name in sorted(names)]
     try:
         with warnings.catch_warnings(), torch.serialization.safe_globals(stand_ins):  # type: ignore[arg-type]
-            warnings.simplefilter("ignore")  # of old storages and protocols
+            warnings.simplefilter("ignore")  # about old storages and protocols
             content = torch.load(path, map_location="cpu", weights_only=True, mmap=_is_zip(path))
-    except Exception as error:  # a broken file makes torch.load raise whatever its reader meets
-        raise CheckpointError(f"{path} is broken, or is no checkpoint of fairseq ({_first_line(error)})") from None
+    except Exception as error:  # torch.load raises many types for broken files
+        raise CheckpointError(f"{path} is broken or not a checkpoint of fairseq ({_first_line(error)})") from None
     if not isinstance(content, dict):
-        raise CheckpointError(f"{path} is no checkpoint of fairseq: it holds {type(content).__name__}, not a dict")
+        raise CheckpointError(f"{path} is not a checkpoint of fairseq: it holds {type(content).__name__}, not a dict")
     return content
 
 
-def mentioned(path: Path) -> Mentioned:
-    """The names and texts in a checkpoint, read from its opcodes without loading it."""
+def scan_pickle(path: Path) -> PickleScan:
+    """Read the names and strings of a checkpoint from its opcodes, without loading it."""
     names: set[str] = set()
-    texts: set[str] = set()
+    strings: set[str] = set()
     try:
         with _pickles(path) as stream:
             for _ in range(1 if _is_zip(path) else PICKLES):
                 for opcode, argument, _ in pickletools.genops(stream):
                     if opcode.name in ("GLOBAL", "INST"):
-                        names.add(_modern(str(argument)))
-                    elif opcode.name == "STACK_GLOBAL":  # of protocol 4, which torch.save does not write
-                        raise ValueError("it has names that are put together as it is loaded")
+                        names.add(_python3_name(str(argument)))
+                    elif opcode.name == "STACK_GLOBAL":  # protocol 4, which torch.save does not write
+                        raise ValueError("it has names that are built while it is loaded")
                     elif isinstance(argument, str):
-                        texts.add(argument)
+                        strings.add(argument)
     except (OSError, BadZipFile, ValueError, KeyError, NotImplementedError, RuntimeError) as error:
         raise CheckpointError(f"{path} cannot be read as a file of torch.save ({error})") from None
-    return Mentioned(names, texts)
+    return PickleScan(names, strings)
 
 
 @contextmanager
 def _pickles(path: Path) -> Iterator[IO[bytes]]:
-    """The pickles of a file of either format, one behind the other."""
+    """Open the pickles of a file of either format as one stream."""
     if not _is_zip(path):
         with path.open("rb") as file:
             yield file
         return
     with ZipFile(path) as archive:
-        member = next((one for one in archive.infolist() if one.filename.endswith("/data.pkl")), None)
-        if member is None or member.file_size > path.stat().st_size:  # stored as it is, never packed
+        member = next((info for info in archive.infolist() if info.filename.endswith("/data.pkl")), None)
+        if member is None or member.file_size > path.stat().st_size:  # stored uncompressed
             raise ValueError("it has no data.pkl")
         with closing(BytesIO(archive.read(member))) as stream:
             yield stream
@@ -210,8 +203,8 @@ def _is_zip(path: Path) -> bool:
         return file.read(len(ZIP)) == ZIP
 
 
-def _modern(name: str) -> str:
-    """A module and a name in it as Python 3 writes them, with a dot between."""
+def _python3_name(name: str) -> str:
+    """Return the dotted name of a module and a name in it as in Python 3."""
     module, _, inner = name.partition(" ")
     module, inner = NAME_MAPPING.get((module, inner), (IMPORT_MAPPING.get(module, module), inner))
     return f"{module}.{inner}"
@@ -221,13 +214,10 @@ def _first_line(error: Exception) -> str:
     return (str(error) or type(error).__name__).splitlines()[0]
 
 
-OPEN, REFERENCE = "???", "${"
-
-
 def plain(value: Any) -> Any:
-    """Dicts, lists, texts, numbers and None; anything else is None."""
+    """Convert settings to dicts, lists, strings and numbers; everything else, open values and references are None."""
     if isinstance(value, StandIn):
-        return plain(_inside(value))
+        return plain(_content(value))
     if isinstance(value, dict):
         return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
@@ -238,17 +228,18 @@ def plain(value: Any) -> Any:
 
 
 def plain_dict(value: Any) -> dict[str, Any]:
-    """The same for what should be a dict; a text is the name of one."""
-    found = plain(value)
-    if isinstance(found, str):
-        return {"_name": found}
-    return found if isinstance(found, dict) else {}
+    """Convert a section of the settings; a string is the name of one."""
+    section = plain(value)
+    if isinstance(section, str):
+        return {"_name": section}
+    return section if isinstance(section, dict) else {}
 
 
-def _inside(value: StandIn) -> Any:
+def _content(value: StandIn) -> Any:
+    """Return the settings in a stand-in: omegaconf keeps a value in ``_val``, items in ``_content``."""
     if isinstance(value.state, dict):
         if value.name == "argparse.Namespace":
             return value.state
         return value.state.get("_content", value.state.get("_val"))
-    is_choice = value.name.startswith("fairseq") and len(value.arguments) == 1
-    return value.arguments[0] if is_choice else None
+    is_enum = value.name.startswith("fairseq") and len(value.arguments) == 1
+    return value.arguments[0] if is_enum else None

@@ -1,12 +1,10 @@
-"""How a fairseq model's text becomes tokens: its dictionaries, languages, subword codes and words.
+"""Read fairseq's dictionaries, and find out how a model tokenizes text.
 
-fairseq is told at every run which tokenizer and subwords to use, and many checkpoints do not say. Then the dictionary
-does: its tokens begin with ``▁`` if SentencePiece cut them, end in ``@@`` if byte-pair codes did, and are written
-``&apos;`` if Moses made the words.
+fairseq takes the tokenizer and the subword model from its command line, so many checkpoints do not name them. Then the
+tokens of the dictionary decide: they begin with ``▁`` for SentencePiece, end in ``@@`` for BPE, and contain ``&apos;``
+for Moses.
 
-A dictionary of fairseq, ``dict.<language>.txt``: a token and how often it occurred a line.
-
-Four marks stand before the first line and are not in the file.
+A dictionary, ``dict.<language>.txt``, has one token and its count per line; four special tokens come before the first.
 """
 
 import re
@@ -14,85 +12,82 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from seq2edge.config.tokenizer import Kind, Moses, SpecialTokens, Tokenization
+from seq2edge.config.tokenizer import Moses, Tokenization, VocabularyKind
 from seq2edge.errors import CheckpointError
-from seq2edge.text.vocabularies.bpe import GOES_ON
+from seq2edge.text.vocabularies.bpe import CONTINUATION
 from seq2edge.text.vocabularies.sentencepiece import SPACE
 from seq2edge_export.loaders.fairseq.config import FairseqSettings, Values
 from seq2edge_export.loaders.fairseq.files import FairseqFiles
-from seq2edge_export.loaders.hugging_face.tokenizer import made_file
+from seq2edge_export.loaders.tokenizer_files import write_temporary_json
 
-MARKS = ("<s>", "<pad>", "</s>", "<unk>")
-TOKENS = SpecialTokens(bos=0, pad=1, eos=2, unk=3)
-AGAIN = "#fairseq:overwrite"  # behind a token that has a number already: it gets another
-
-
-def read_dictionary(path: Path) -> dict[str, int]:
-    """The number of every token, marks included."""
-    try:
-        text = path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise CheckpointError(f"{path} cannot be read: {error.strerror}") from None
-    except UnicodeDecodeError as error:
-        raise CheckpointError(f"{path} is not UTF-8 ({error})") from None
-    numbers = {mark: number for number, mark in enumerate(MARKS)}
-    for place, line in enumerate(text.removesuffix("\n").split("\n")):
-        token, again = _token(line, f"{path}, line {place + 1}")
-        if token in numbers and not again:
-            raise CheckpointError(f"{path}, line {place + 1}: {token!r} has the number {numbers[token]} already")
-        numbers[token] = len(MARKS) + place
-    return numbers
-
-
-def count_tokens(numbers: dict[str, int]) -> int:
-    return max(numbers.values()) + 1
-
-
-def _token(line: str, where: str) -> tuple[str, bool]:
-    """The token of a line, and whether it may be there a second time."""
-    rest = line.rstrip()
-    again = rest.endswith(f" {AGAIN}")
-    token, space, count = rest.removesuffix(f" {AGAIN}").rpartition(" ")
-    if not space or not count.lstrip("-").isdecimal():
-        raise CheckpointError(f"{where}: {line[:60]!r} is not a token and a number")
-    return token, again
-
-
-ESCAPED, DASH = {"&apos;", "&quot;", "&amp;"}, "@-@"  # of Moses
+SPECIAL = ("<s>", "<pad>", "</s>", "<unk>")
+DUPLICATE = "#fairseq:overwrite"  # marks a token that replaces an earlier one
+ESCAPED, DASH = {"&apos;", "&quot;", "&amp;"}, "@-@"  # Moses
 TOKENIZERS = (None, "space", "moses")
-SUBWORDS: dict[str, Kind] = {"sentencepiece": "pieces", "subword_nmt": "bpe", "fastbpe": "bpe"}
-WANTED: dict[Kind, tuple[str, str]] = {  # what a dictionary holds, and how a file for it is mostly named
+SUBWORDS: dict[str, VocabularyKind] = {"sentencepiece": "pieces", "subword_nmt": "bpe", "fastbpe": "bpe"}
+CODES: dict[VocabularyKind, tuple[str, str]] = {  # tokens of the dictionary, and the usual name of their file
     "bpe": ("byte pairs", "bpecodes"),
     "pieces": ("pieces of SentencePiece", "sentencepiece.bpe.model"),
 }
-Numbers = dict[str, int]
+Ids = dict[str, int]
 
 
 @dataclass(frozen=True)
 class FairseqText:
-    """Both languages, the sizes of their dictionaries, and the rules by the paths of the files."""
+    """Both languages, the sizes of their dictionaries, and the tokenization with the paths of its files."""
 
     source: str
     target: str
     sizes: tuple[int, int]
-    rules: Tokenization
+    tokenization: Tokenization
 
 
 def read_text(settings: FairseqSettings, files: FairseqFiles, rows: tuple[int, int]) -> FairseqText:
-    """What the checkpoint says, else what the dictionaries show; ``rows`` are those of its embeddings."""
-    known = {language: read_dictionary(path) for language, path in files.dictionaries.items()}
-    if not known:
-        raise CheckpointError(f"there is no dictionary (dict.<language>.txt) beside {files.model.name}; copy it there")
-    source, target = _languages(settings, files, known, rows)
+    """Read what the checkpoint names, or else the dictionaries show; ``rows`` are those of the embeddings."""
+    dictionaries = {language: read_dictionary(path) for language, path in files.dictionaries.items()}
+    if not dictionaries:
+        raise CheckpointError(f"there is no dictionary (dict.<language>.txt) next to {files.model.name}; copy it there")
+    source, target = _languages(settings, files, dictionaries, rows)
     problems = list(_unsupported(settings))
     if problems:
         raise CheckpointError("; ".join(problems))
     return FairseqText(
         source=source,
         target=target,
-        sizes=(count_tokens(known[source]), count_tokens(known[target])),
-        rules=_rules(settings, files, source, target, known),
+        sizes=(_size(dictionaries[source]), _size(dictionaries[target])),
+        tokenization=_tokenization(settings, files, source, target, dictionaries),
     )
+
+
+def read_dictionary(path: Path) -> Ids:
+    """Return the id of every token, including special ones."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise CheckpointError(f"{path} cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError as error:
+        raise CheckpointError(f"{path} is not UTF-8 ({error})") from None
+    ids = {token: number for number, token in enumerate(SPECIAL)}
+    for index, line in enumerate(text.removesuffix("\n").split("\n")):
+        token, is_duplicate = _parse_line(line, f"{path}, line {index + 1}")
+        if token in ids and not is_duplicate:
+            raise CheckpointError(f"{path}, line {index + 1}: {token!r} already has the id {ids[token]}")
+        ids[token] = len(SPECIAL) + index
+    return ids
+
+
+def _size(ids: Ids) -> int:
+    return max(ids.values()) + 1
+
+
+def _parse_line(line: str, where: str) -> tuple[str, bool]:
+    """Return the token of a line, and whether it may occur a second time."""
+    entry = line.rstrip()
+    is_duplicate = entry.endswith(f" {DUPLICATE}")
+    token, space, count = entry.removesuffix(f" {DUPLICATE}").rpartition(" ")
+    if not space or not count.lstrip("-").isdecimal():
+        raise CheckpointError(f"{where}: {line[:60]!r} is not a token and a count")
+    return token, is_duplicate
 
 
 def _unsupported(settings: FairseqSettings) -> Iterator[str]:
@@ -102,50 +97,52 @@ def _unsupported(settings: FairseqSettings) -> Iterator[str]:
     if subwords not in (None, *SUBWORDS):
         yield f"subwords of {subwords}"
     separator = settings.bpe.get("bpe_separator")
-    if subwords == "subword_nmt" and separator not in (None, GOES_ON):
-        yield f"subwords that end in {separator} instead of {GOES_ON}"
+    if subwords == "subword_nmt" and separator not in (None, CONTINUATION):
+        yield f"subwords that end in {separator} instead of {CONTINUATION}"
 
 
 def _languages(
-    settings: FairseqSettings, files: FairseqFiles, known: dict[str, Numbers], rows: tuple[int, int]
+    settings: FairseqSettings, files: FairseqFiles, dictionaries: dict[str, Ids], rows: tuple[int, int]
 ) -> tuple[str, str]:
     source, target = settings.task.get("source_lang"), settings.task.get("target_lang")
     if isinstance(source, str) and isinstance(target, str):
-        missing = [f"dict.{language}.txt" for language in (source, target) if language not in known]
+        missing = [f"dict.{language}.txt" for language in (source, target) if language not in dictionaries]
         if missing:
-            raise CheckpointError(f"there is no {' nor '.join(missing)} beside {files.model.name}; copy it there")
+            raise CheckpointError(f"there is no {' nor '.join(missing)} next to {files.model.name}; copy it there")
         return source, target
-    pairs = [(first, second) for first in known for second in known if first != second]
+    pairs = [(first, second) for first in dictionaries for second in dictionaries if first != second]
     named = [pair for pair in pairs if _is_named(pair, settings, files)]
-    fitting = [pair for pair in pairs if rows == (count_tokens(known[pair[0]]), count_tokens(known[pair[1]]))]
-    for found in (named, fitting):
-        if len(found) == 1:
-            return found[0]
+    matching = [pair for pair in pairs if rows == (_size(dictionaries[pair[0]]), _size(dictionaries[pair[1]]))]
+    for candidates in (named, matching):
+        if len(candidates) == 1:
+            return candidates[0]
     raise CheckpointError(
-        f"the checkpoint does not say which of the languages {', '.join(known)} is the source; "
+        f"the checkpoint does not name which of the languages {', '.join(dictionaries)} is the source; "
         "put the dictionaries into a folder named source-target, such as de-en"
     )
 
 
 def _is_named(pair: tuple[str, str], settings: FairseqSettings, files: FairseqFiles) -> bool:
-    """Whether the data of training or a folder of the files is named after a pair."""
+    """Return whether the training data or a folder of the files is named after a language pair."""
     data = settings.task.get("data")
     folders = [str(data), *(str(path.resolve().parent) for path in files.dictionaries.values())]
-    between = re.compile(rf"(?<![^\W_]){re.escape(pair[0])}[-_]{re.escape(pair[1])}(?![^\W_])")
-    return any(between.search(folder) for folder in folders)
+    pattern = re.compile(rf"(?<![^\W_]){re.escape(pair[0])}[-_]{re.escape(pair[1])}(?![^\W_])")
+    return any(pattern.search(folder) for folder in folders)
 
 
-def _rules(
-    settings: FairseqSettings, files: FairseqFiles, source: str, target: str, known: dict[str, Numbers]
+def _tokenization(
+    settings: FairseqSettings, files: FairseqFiles, source: str, target: str, dictionaries: dict[str, Ids]
 ) -> Tokenization:
     name = settings.bpe.get("_name")
-    kind = SUBWORDS[name] if name else _kind({*known[source], *known[target]})
-    paths = {language: str(made_file(f"{language}.json", known[language])) for language in (source, target)}
-    if known[source] == known[target]:
+    kind = SUBWORDS[name] if name else _kind({*dictionaries[source], *dictionaries[target]})
+    paths = {
+        language: str(write_temporary_json(f"{language}.json", dictionaries[language])) for language in (source, target)
+    }
+    if dictionaries[source] == dictionaries[target]:
         paths[target] = paths[source]
     codes = {"bpe": files.codes, "pieces": files.pieces}.get(kind, [])
-    said = settings.bpe.get("bpe_codes" if kind == "bpe" else "sentencepiece_model")
-    source_codes, target_codes = _codes(kind, codes, said, (source, target)) if kind != "words" else ("", "")
+    named = settings.bpe.get("bpe_codes" if kind == "bpe" else "sentencepiece_model")
+    source_codes, target_codes = _codes(kind, codes, named, (source, target)) if kind != "words" else ("", "")
     return Tokenization(
         source=paths[source],
         target=paths[target],
@@ -154,28 +151,28 @@ def _rules(
         target_codes=target_codes,
         split="blanks" if kind == "bpe" else "spaces",
         plain_spaces=settings.tokenizer.get("_name") == "space",
-        moses=_moses(settings.tokenizer, source, target, {*known[source], *known[target]}),
+        moses=_moses(settings.tokenizer, source, target, {*dictionaries[source], *dictionaries[target]}),
     )
 
 
-def _kind(tokens: set[str]) -> Kind:
+def _kind(tokens: set[str]) -> VocabularyKind:
     if any(token.startswith(SPACE) for token in tokens):
         return "pieces"
-    return "bpe" if any(token.endswith(GOES_ON) and token != GOES_ON for token in tokens) else "words"
+    return "bpe" if any(token.endswith(CONTINUATION) and token != CONTINUATION for token in tokens) else "words"
 
 
-def _codes(kind: Kind, found: Sequence[Path], said: object, languages: tuple[str, str]) -> tuple[str, str]:
-    """The one file there is, that of the name which was said, or one for each side."""
-    what, name = WANTED[kind]
-    named = [path for path in found if isinstance(said, str) and path.name == Path(said).name]
-    chosen = named if len(named) == 1 else list(found)
+def _codes(kind: VocabularyKind, files: Sequence[Path], named: object, languages: tuple[str, str]) -> tuple[str, str]:
+    """Return the only file, the one that the settings name, or one for each side."""
+    tokens, name = CODES[kind]
+    matching = [path for path in files if isinstance(named, str) and path.name == Path(named).name]
+    chosen = matching if len(matching) == 1 else list(files)
     if not chosen:
-        raise CheckpointError(f"there are {what} in the dictionary, but no file of them; copy it there as {name}")
+        raise CheckpointError(f"the dictionary has {tokens}, but there is no file for them; copy it there as {name}")
     sides = [[path for path in chosen if language in re.split(r"[._-]", path.name)] for language in languages]
     source, target = (side if len(side) == 1 else chosen for side in sides)
     if len(source) > 1 or len(target) > 1:
         names = ", ".join(path.name for path in chosen)
-        raise CheckpointError(f"of {names}, leave the one that cuts text into {what}")
+        raise CheckpointError(f"there are {names}; keep only the one that splits text into {tokens}")
     return str(source[0]), str(target[0])
 
 

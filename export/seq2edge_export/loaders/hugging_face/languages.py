@@ -1,8 +1,7 @@
-"""Tokenizers with a tag for every language, as fairseq made them: mBART, M2M100, NLLB.
+"""Find the languages of multilingual models (mBART, M2M100, NLLB), whose tokenizers have a tag for each.
 
-The languages of the models for many, in the order of their ids.
-
-A folder with a ``tokenizer.json`` names them itself; one with a SentencePiece model alone leaves them to these lists.
+A ``tokenizer.json`` contains the tags. With a SentencePiece model alone, their ids follow from the order of the lists
+below.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,45 +13,47 @@ from seq2edge.config.generation import GenerationOptions
 from seq2edge.config.languages import Languages, SourceTag, TargetTag
 from seq2edge.errors import CheckpointError
 from seq2edge_export.loaders.hugging_face.config import TOKENIZER, HuggingFaceConfig, Settings
-from seq2edge_export.loaders.hugging_face.load import HuggingFaceText
 from seq2edge_export.loaders.hugging_face.tokenizer import (
+    BOS,
     FAIRSEQ,
     FAIRSEQ_OFFSET,
-    numbered,
-    pieces_rules,
+    UNK,
+    HuggingFaceText,
+    check_special_tokens,
+    pieces_tokenization,
+    sentencepiece_ids,
     token_ids,
-    tokenizers_rules,
+    tokenizers_tokenization,
 )
 
 PIECES = "sentencepiece.bpe.model"
-BOS, EOS, UNK = "<s>", "</s>", "<unk>"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Tagging:
-    """How a family writes languages: what its tags look like, which there are, and where that of the source stands."""
+    """The language tags of a family, and the position of the source tag."""
 
     pattern: Pattern[str]
     known: Sequence[str]
-    source: str  # the language of texts, where nothing says another
+    source: str  # the default source language
     source_tag: SourceTag
 
 
 def read_fairseq_text(
     folder: Path, config: HuggingFaceConfig, generation: GenerationOptions, settings: Settings, tagging: Tagging
 ) -> HuggingFaceText:
-    """The pieces and behind them the tags: as ``tokenizer.json`` has them, else by SentencePiece's own numbers."""
+    """Read the tokens and tags from ``tokenizer.json``, or from a SentencePiece model followed by the known tags."""
     if (folder / TOKENIZER).is_file():
         ids = token_ids(folder / TOKENIZER)
         codes = {token: ids[token] for token in sorted(ids, key=ids.__getitem__) if tagging.pattern.fullmatch(token)}
-        rules = tokenizers_rules(folder / TOKENIZER)
+        tokenization = tokenizers_tokenization(folder / TOKENIZER)
     else:
-        ids = numbered(folder / PIECES, FAIRSEQ, first=3, offset=FAIRSEQ_OFFSET)
-        codes = {code: max(ids.values()) + 1 + place for place, code in enumerate(tagging.known)}
-        rules = pieces_rules(folder / PIECES, ids | codes, (ids[UNK], *codes.values()))
-    check_marks(ids, config)
+        ids = sentencepiece_ids(folder / PIECES, FAIRSEQ, first=3, offset=FAIRSEQ_OFFSET)
+        codes = {code: max(ids.values()) + 1 + index for index, code in enumerate(tagging.known)}
+        tokenization = pieces_tokenization(folder / PIECES, ids | codes, (ids[UNK], *codes.values()))
+    check_special_tokens(ids, config.eos)
     languages = find_languages(settings, codes, generation, tagging, bos=ids.get(BOS))
-    return HuggingFaceText(rules=rules, unk=ids[UNK], bos=ids.get(BOS), languages=languages)
+    return HuggingFaceText(tokenization=tokenization, unk=ids[UNK], bos=ids.get(BOS), languages=languages)
 
 
 def find_languages(
@@ -63,9 +64,9 @@ def find_languages(
     *,
     bos: int | None = None,
 ) -> Languages:
-    """The languages with the ids of their tags; the target's starts the decoder where no other token does."""
+    """Return the languages with the ids of their tags; the target tag starts the decoder if no other token does."""
     if not codes:
-        raise CheckpointError("the tokenizer has no tags of languages, which this family needs")
+        raise CheckpointError("the tokenizer has no language tags, which this family needs")
     start = generation.decoder_start_token_id
     target_tag: TargetTag = "start" if start in codes.values() or start == bos else "first"
     sources = (str(settings.get("src_lang")), tagging.source, *codes)
@@ -81,32 +82,25 @@ def find_languages(
     )
 
 
-def check_marks(ids: Mapping[str, int], config: HuggingFaceConfig) -> None:
-    if UNK not in ids or ids.get(EOS) != config.eos:
-        raise CheckpointError(
-            f"the tokenizer has {EOS!r} as {ids.get(EOS)}, but config.json as {config.eos}, or no {UNK!r}"
-        )
-
-
-def _in_order(codes: str) -> tuple[str, ...]:
+def _split(codes: str) -> tuple[str, ...]:
     return tuple(codes.split())
 
 
-MBART = _in_order(
+MBART = _split(
     "ar_AR cs_CZ de_DE en_XX es_XX et_EE fi_FI fr_XX gu_IN hi_IN it_IT ja_XX kk_KZ ko_KR lt_LT lv_LV my_MM ne_NP "
     "nl_XX ro_RO ru_RU si_LK tr_TR vi_VN zh_CN"
 )
-MBART50 = MBART + _in_order(
+MBART50 = MBART + _split(
     "af_ZA az_AZ bn_IN fa_IR he_IL hr_HR id_ID ka_GE km_KH mk_MK ml_IN mn_MN mr_IN pl_PL ps_AF pt_XX sv_SE sw_KE "
     "ta_IN te_IN th_TH tl_XX uk_UA ur_PK xh_ZA gl_ES sl_SI"
 )
-M2M100 = _in_order(
+M2M100 = _split(
     "af am ar ast az ba be bg bn br bs ca ceb cs cy da de el en es et fa ff fi fr fy ga gd gl gu ha he hi hr ht hu "
     "hy id ig ilo is it ja jv ka kk km kn ko lb lg ln lo lt lv mg mk ml mn mr ms my ne nl no ns oc or pa pl ps pt ro "
     "ru sd si sk sl so sq sr ss su sv sw ta th tl tn tr uk ur uz vi wo xh yi yo zh zu"
 )
-WMT21 = _in_order("en ha is ja cs ru zh de")
-NLLB = _in_order(
+WMT21 = _split("en ha is ja cs ru zh de")
+NLLB = _split(
     "ace_Arab ace_Latn acm_Arab acq_Arab aeb_Arab afr_Latn ajp_Arab aka_Latn amh_Ethi apc_Arab arb_Arab ars_Arab "
     "ary_Arab arz_Arab asm_Beng ast_Latn awa_Deva ayr_Latn azb_Arab azj_Latn bak_Cyrl bam_Latn ban_Latn bel_Cyrl "
     "bem_Latn ben_Beng bho_Deva bjn_Arab bjn_Latn bod_Tibt bos_Latn bug_Latn bul_Cyrl cat_Latn ceb_Latn ces_Latn "

@@ -1,13 +1,7 @@
-"""The way of every Hugging Face family from a folder to a checkpoint.
+"""Load a Hugging Face folder of BART or a model derived from it."""
 
-The one Transformer from the settings and tensors of BART or a descendant of it.
-
-The model card: what a README says about rights and languages in its head.
-"""
-
-import re
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from seq2edge.config.architecture import Architecture
@@ -17,112 +11,38 @@ from seq2edge.config.tokenizer import SpecialTokens, Tokenization
 from seq2edge.errors import CheckpointError, DataError
 from seq2edge_export.checkpoint import FORMAT_VERSION, Checkpoint, CheckpointConfig
 from seq2edge_export.loaders.hugging_face.config import (
-    ACTIVATIONS,
     HuggingFaceConfig,
     Settings,
     Traits,
+    architecture_of,
+    attribution,
     read_config,
     read_generation,
+    read_license,
     unsupported,
 )
+from seq2edge_export.loaders.hugging_face.tokenizer import HuggingFaceText
 from seq2edge_export.loaders.hugging_face.weights import (
     POSITIONS,
     TIED,
-    Embeddings,
-    fill_positions,
     find_embeddings,
-    find_tables,
     give_model_names,
+    position_tables,
     read_weights,
     shape_bias,
     weight_map,
-    with_positions,
 )
-from seq2edge_export.loaders.recipe.files import tokenizer_files
+from seq2edge_export.loaders.positions import fill_positions, with_positions
 from seq2edge_export.loaders.state_dict import StoredTensors
-from seq2edge_export.loaders.weight_map import fill, tensor_problems
+from seq2edge_export.loaders.tokenizer_files import with_bundle_names
+from seq2edge_export.loaders.weight_map import fill, mismatches
 from seq2edge_export.model.transformer import Transformer, without_weights
-
-
-def build(folder: Path, config: HuggingFaceConfig, traits: Traits, state: StoredTensors) -> Transformer:
-    """The model itself, every tensor in its place; what does not fit is in one error."""
-    give_model_names(state)
-    shape_bias(state)
-    problems: list[str] = []
-    embeddings = find_embeddings(config, state, problems)
-    tables = find_tables(traits.table, config, state, problems)
-    shape = _shape(folder, config, traits, embeddings)
-    found = [*embeddings.weight_map(), *weight_map(shape)]
-    # shapes alone: sizes that do not fit together could ask for any amount of memory
-    problems += tensor_problems(state, found, without_weights(shape), ignored=(*TIED, *POSITIONS.values()))
-    if problems:
-        raise CheckpointError(
-            f"{folder} does not hold the Transformer that its config describes: {'; '.join(problems)}"
-        )
-    model = without_weights(with_positions(shape, tables))
-    fill(model, found, state)
-    fill_positions(model, tables)
-    return model.eval()
-
-
-def _shape(folder: Path, config: HuggingFaceConfig, traits: Traits, embeddings: Embeddings) -> Architecture:
-    try:
-        return Architecture(
-            source_vocabulary=config.vocab_size,
-            target_vocabulary=config.target_vocabulary,
-            width=config.d_model,
-            heads=config.encoder_attention_heads,
-            encoder_layers=config.encoder_layers,
-            decoder_layers=config.decoder_layers,
-            feed_forward=config.encoder_ffn_dim,
-            activation=ACTIVATIONS[config.activation_function],
-            norm_first=traits.norm_first,
-            final_norm=traits.final_norm,
-            embedding_norm=traits.embedding_norm,
-            positions="none",
-            max_positions=config.max_position_embeddings,
-            joint_vocabulary=embeddings.joint,
-            tied_output=embeddings.tied,
-            output_bias=embeddings.bias,
-            embedding_scale=None if config.scale_embedding else 1.0,
-        )
-    except ValueError as error:
-        raise CheckpointError(f"the settings in {folder} do not fit together: {error}") from None
-
-
-CARD = "README.md"
-HEAD = re.compile(r"\A---\s*\n(.*?\n)---\s*\n", re.DOTALL)
-
-
-def read_license(folder: Path) -> str:
-    """The licence that the head of the card names, or nothing."""
-    path = folder / CARD
-    head = HEAD.match(path.read_text(encoding="utf-8", errors="replace")) if path.is_file() else None
-    found = re.search(r"^license:\s*[\"']?([\w.\-]+)", head[1], re.MULTILINE) if head else None
-    return found[1] if found else ""
-
-
-def attribution(settings: dict[str, object]) -> str:
-    """The name under which the model was published, where it is known."""
-    name = settings.get("_name_or_path")
-    return name if isinstance(name, str) and re.fullmatch(r"[\w.\-]+/[\w.\-]+", name) else ""
-
-
-@dataclass(frozen=True, kw_only=True)
-class HuggingFaceText:
-    """How a family reads and writes: the files by their paths, the unknown token, and its languages."""
-
-    rules: Tokenization
-    unk: int
-    bos: int | None = None  # None: the start token
-    languages: Languages
-
 
 ReadText = Callable[[Path, HuggingFaceConfig, GenerationOptions], HuggingFaceText]
 
 
-def load(folder: Path, family: str, traits: Traits, read_text: ReadText) -> Checkpoint:
-    """Read a folder; whatever our model cannot do is in one error."""
+def load_folder(folder: Path, family: str, traits: Traits, read_text: ReadText) -> Checkpoint:
+    """Load a folder; one error lists everything that is not supported."""
     config, content = read_config(folder, dict(traits.defaults))
     problems = unsupported(config, content, traits.fixed)
     generation = read_generation(folder, content, problems)
@@ -133,22 +53,65 @@ def load(folder: Path, family: str, traits: Traits, read_text: ReadText) -> Chec
         except (DataError, CheckpointError) as error:
             problems.append(str(error))
     if problems or generation is None or text is None:
-        raise CheckpointError(f"{folder} has what the family {family} cannot express: {'; '.join(problems)}")
+        raise CheckpointError(f"{folder} is not supported by the family {family}: {'; '.join(problems)}")
     model = build(folder, config, traits, read_weights(folder))
-    rules, files = tokenizer_files(text.rules, folder)
-    tokens = _tokens(config, generation, text)
-    about = about_model(folder, model.shape, tokens, rules, text.languages, content)
-    generation = _within(_aimed(generation, text.languages), model.shape.max_positions)
-    return Checkpoint(family, about, generation, model, rules, files, text.languages)
+    tokenization, files = with_bundle_names(text.tokenization, folder)
+    tokens = _special_tokens(config, generation, text)
+    checkpoint_config = config_of(folder, model.architecture, tokens, tokenization, text.languages, content)
+    generation = _with_target_tag(generation, text.languages)
+    generation = _limited(generation, model.architecture.max_positions)
+    return Checkpoint(family, checkpoint_config, generation, model, tokenization, files, text.languages)
 
 
-def _tokens(config: HuggingFaceConfig, generation: GenerationOptions, text: HuggingFaceText) -> SpecialTokens:
+def config_of(
+    folder: Path,
+    architecture: Architecture,
+    tokens: SpecialTokens,
+    tokenization: Tokenization,
+    languages: Languages,
+    content: Settings,
+) -> CheckpointConfig:
+    """Return the config of a checkpoint, with the licence and attribution of a folder."""
+    return CheckpointConfig(
+        format_version=FORMAT_VERSION,
+        architecture=architecture,
+        tokens=tokens,
+        source_tokenizer=tokenization.source,
+        target_tokenizer=tokenization.target,
+        source_language=languages.source,
+        target_language=languages.target,
+        license=read_license(folder),
+        attribution=attribution(content),
+    )
+
+
+def build(folder: Path, config: HuggingFaceConfig, traits: Traits, state: StoredTensors) -> Transformer:
+    """Build the model; one error lists every tensor that does not match, before memory is allocated."""
+    give_model_names(state)
+    shape_bias(state)
+    problems: list[str] = []
+    embeddings = find_embeddings(config, state, problems)
+    tables = position_tables(traits.positions, config, state, problems)
+    architecture = architecture_of(
+        folder, config, traits, joint=embeddings.joint, tied=embeddings.tied, output_bias=embeddings.bias
+    )
+    mappings = [*embeddings.weight_map(), *weight_map(architecture)]
+    problems += mismatches(state, mappings, without_weights(architecture), ignored=(*TIED, *POSITIONS.values()))
+    if problems:
+        raise CheckpointError(f"the tensors of {folder} do not match its config.json: {'; '.join(problems)}")
+    model = without_weights(with_positions(architecture, tables.values(), ("sinusoidal_halves",)))
+    fill(model, mappings, state)
+    fill_positions(model, tables)
+    return model.eval()
+
+
+def _special_tokens(config: HuggingFaceConfig, generation: GenerationOptions, text: HuggingFaceText) -> SpecialTokens:
     bos = generation.decoder_start_token_id if text.bos is None else text.bos
     return SpecialTokens(pad=config.pad_token_id, bos=bos, eos=config.eos, unk=text.unk)
 
 
-def _aimed(generation: GenerationOptions, languages: Languages) -> GenerationOptions:
-    """The same with the tag of the target language, where the folder names one."""
+def _with_target_tag(generation: GenerationOptions, languages: Languages) -> GenerationOptions:
+    """Force the tag of the target language, if the folder names one."""
     if not languages.target or languages.target_tag not in ("first", "start"):
         return generation
     tag = languages.codes[languages.target]
@@ -157,30 +120,8 @@ def _aimed(generation: GenerationOptions, languages: Languages) -> GenerationOpt
     return replace(generation, decoder_start_token_id=tag)
 
 
-def _within(generation: GenerationOptions, positions: int) -> GenerationOptions:
-    """The same for as many tokens as the model has positions; transformers would fail behind the last."""
+def _limited(generation: GenerationOptions, positions: int) -> GenerationOptions:
+    """Limit the output to the positions of the model, after which transformers would fail."""
     if generation.longest(1) - 1 <= positions:
         return generation
     return generation.within(1 + positions, prefix_length=1)
-
-
-def about_model(
-    folder: Path,
-    shape: Architecture,
-    tokens: SpecialTokens,
-    rules: Tokenization,
-    languages: Languages,
-    content: Settings,
-) -> CheckpointConfig:
-    """What a checkpoint says of itself, with what its card and its config say of rights."""
-    return CheckpointConfig(
-        format_version=FORMAT_VERSION,
-        architecture=shape,
-        tokens=tokens,
-        source_tokenizer=rules.source,
-        target_tokenizer=rules.target,
-        source_language=languages.source,
-        target_language=languages.target,
-        license=read_license(folder),
-        attribution=attribution(content),
-    )

@@ -1,4 +1,4 @@
-"""The m2m100 family: M2M100 and NLLB-200 of Hugging Face, for many languages."""
+"""Load M2M100 and NLLB-200, which translate many languages."""
 
 import re
 from dataclasses import replace
@@ -19,25 +19,23 @@ from seq2edge_export.loaders.hugging_face.languages import (
     M2M100,
     NLLB,
     PIECES,
-    UNK,
     WMT21,
     Tagging,
-    check_marks,
     find_languages,
     read_fairseq_text,
 )
-from seq2edge_export.loaders.hugging_face.load import HuggingFaceText, load
-from seq2edge_export.loaders.hugging_face.tokenizer import made_file
+from seq2edge_export.loaders.hugging_face.load import load_folder
+from seq2edge_export.loaders.hugging_face.tokenizer import UNK, VOCABULARY, HuggingFaceText, check_special_tokens
 from seq2edge_export.loaders.state_dict import read_object
+from seq2edge_export.loaders.tokenizer_files import write_temporary_json
 
-VOCABULARY = "vocab.json"
 M2M100_TAGS = Tagging(pattern=re.compile("__[a-z]+__"), known=M2M100, source="en", source_tag="before")
 NLLB_TAGS = Tagging(pattern=re.compile("[a-z]{3}_[A-Z][a-z]{3}"), known=NLLB, source="eng_Latn", source_tag="before")
 TRAITS = Traits(
     norm_first=True,
     final_norm=True,
     embedding_norm=False,
-    table="stretched",
+    positions="stretched",
     defaults={
         "pad_token_id": 1,
         "bos_token_id": 0,
@@ -49,17 +47,17 @@ TRAITS = Traits(
 )
 
 
-def recognises(path: Path) -> bool:
+def recognizes(path: Path) -> bool:
     return model_type(path) == "m2m_100"
 
 
 def load_m2m100(path: Path) -> Checkpoint:
-    return load(path, "m2m100", TRAITS, read_text)
+    return load_folder(path, "m2m100", TRAITS, read_text)
 
 
 def read_text(folder: Path, config: HuggingFaceConfig, generation: GenerationOptions) -> HuggingFaceText:
-    """M2M100 has a vocabulary of its own for SentencePiece's pieces, NLLB has their numbers."""
-    settings = read_object(folder / TOKENIZER_CONFIG, wanted=False)
+    """Read the tokenizer; M2M100 has a vocabulary file, NLLB uses the ids of SentencePiece."""
+    settings = read_object(folder / TOKENIZER_CONFIG, required=False)
     if (folder / VOCABULARY).is_file():
         return _m2m100_text(folder, config, generation, settings)
     tagging = replace(NLLB_TAGS, source_tag="after") if settings.get("legacy_behaviour") else NLLB_TAGS
@@ -69,13 +67,13 @@ def read_text(folder: Path, config: HuggingFaceConfig, generation: GenerationOpt
 def _m2m100_text(
     folder: Path, config: HuggingFaceConfig, generation: GenerationOptions, settings: Settings
 ) -> HuggingFaceText:
-    """The tags stand behind the vocabulary, which does not name them."""
+    """Read the vocabulary and add the tags, whose ids follow but which it does not contain."""
     ids = read_ids(folder / VOCABULARY)
-    check_marks(ids, config)
+    check_special_tokens(ids, config.eos)
     known = WMT21 if settings.get("language_codes") == "wmt21" else M2M100
-    codes = {code: len(ids) + place for place, code in enumerate(known)}
-    vocabulary = made_file(VOCABULARY, ids | {f"__{code}__": number for code, number in codes.items()})
-    rules = Tokenization(
+    codes = {code: len(ids) + index for index, code in enumerate(known)}
+    vocabulary = write_temporary_json(VOCABULARY, ids | {f"__{code}__": number for code, number in codes.items()})
+    tokenization = Tokenization(
         source=str(vocabulary),
         target=str(vocabulary),
         kind="pieces",
@@ -84,7 +82,7 @@ def _m2m100_text(
         silent=(ids[UNK], *codes.values()),
     )
     return HuggingFaceText(
-        rules=rules,
+        tokenization=tokenization,
         unk=ids[UNK],
         bos=ids.get("<s>"),
         languages=find_languages(settings, codes, generation, M2M100_TAGS),

@@ -1,141 +1,75 @@
-"""The marian-native family: Marian's own model files, Transformers and the students of Bergamot."""
+"""Load Marian's own model files, such as the student models of Bergamot and Firefox."""
 
 from dataclasses import replace
 from pathlib import Path
 
-from seq2edge.config.generation import GenerationOptions
 from seq2edge.errors import CheckpointError
 from seq2edge_export.checkpoint import FORMAT_VERSION, Checkpoint, CheckpointConfig
-from seq2edge_export.loaders.hugging_face.load import read_license
+from seq2edge_export.loaders.hugging_face.config import read_license
 from seq2edge_export.loaders.marian.config import (
-    Mapping,
     MarianConfig,
-    MarianSettings,
-    parse_yaml,
+    architecture_of,
     read_config,
-    shape_of,
+    read_generation,
+    unsupported_search,
 )
-from seq2edge_export.loaders.marian.files import (
-    CONFIG,
-    NPZ,
-    Items,
-    MarianFiles,
-    find_files,
-    is_model,
-    read_archive,
-    read_binary,
-)
-from seq2edge_export.loaders.marian.vocabulary import MarianText, read_text
+from seq2edge_export.loaders.marian.files import find_files, is_model, read_embedded_settings, read_items
+from seq2edge_export.loaders.marian.vocabulary import read_tokenization, unsupported_vocabularies
 from seq2edge_export.loaders.marian.weights import (
-    TRAINED_POSITIONS,
     fill_neutral,
-    left_out,
-    unreadable,
+    omitted_mappings,
+    to_float32,
+    unsupported_weights,
     weight_map,
-    widen,
 )
-from seq2edge_export.loaders.recipe.files import tokenizer_files
 from seq2edge_export.loaders.state_dict import StateDict
-from seq2edge_export.loaders.weight_map import WeightMapping, fill, shape_mismatch
+from seq2edge_export.loaders.tokenizer_files import with_bundle_names
+from seq2edge_export.loaders.weight_map import fill, mismatches
 from seq2edge_export.model.transformer import Transformer, without_weights
 
 FAMILY = "marian-native"
-MOST = 256  # tokens of an output; Marian's own limit depends on the source
-BEAMS, NORMALIZE = 1, 1.0  # where nothing is said: what students are made for
 
-recognises = is_model
+recognizes = is_model
 
 
 def load_marian_native(path: Path) -> Checkpoint:
-    """Read a model file, or the one in a folder; whatever ours cannot do is in one error."""
+    """Load a model file, or the one in a folder; one error lists everything that is not supported."""
     files = find_files(path)
     items = read_items(files.model)
-    problems: list[str] = []
-    config, found = read_config(_settings_inside(files.model, items))
-    problems += [*found, *unreadable(items), *_unsupported_search(files)]
-    if TRAINED_POSITIONS in items:
-        problems.append("trained positions (Wpos), which Marian's search does not count")
+    config, problems = read_config(read_embedded_settings(files.model, items))
+    problems += [*unsupported_weights(items), *unsupported_search(files.search), *unsupported_vocabularies(files)]
     if problems:
-        raise CheckpointError(f"{files.model} has what this family cannot express: {'; '.join(problems)}")
-    model = build(files.model, config, widen(files.model, items))
-    text = read_text(files, config.vocabularies)
-    rules, tokenizers = tokenizer_files(text.rules, files.model.parent)
-    about = CheckpointConfig(
+        raise CheckpointError(f"{files.model} is not supported by the family {FAMILY}: {'; '.join(problems)}")
+    model = build(files.model, config, to_float32(files.model, items))
+    tokenization, tokens = read_tokenization(files, config.vocabularies)
+    tokenization, tokenizer_files = with_bundle_names(tokenization, files.model.parent)
+    checkpoint_config = CheckpointConfig(
         format_version=FORMAT_VERSION,
-        architecture=model.shape,
-        tokens=text.tokens,
-        source_tokenizer=rules.source,
-        target_tokenizer=rules.target,
+        architecture=model.architecture,
+        tokens=tokens,
+        source_tokenizer=tokenization.source,
+        target_tokenizer=tokenization.target,
         source_language="",
         target_language="",
         license=read_license(files.model.parent),
     )
-    return Checkpoint(FAMILY, about, _generation(files.search, text), model, rules, tokenizers)
-
-
-def read_items(path: Path) -> Items:
-    return read_archive(path) if path.suffix == NPZ else read_binary(path)
+    generation = read_generation(files.search, tokens)
+    return Checkpoint(FAMILY, checkpoint_config, generation, model, tokenization, tokenizer_files)
 
 
 def build(path: Path, config: MarianConfig, state: StateDict) -> Transformer:
-    """The model itself, every tensor in its place."""
+    """Build the model; one error lists every tensor that does not match, before memory is allocated."""
     depth = config.encoder_layers + len(config.decoder_layers)
     if depth > len(state):
-        raise CheckpointError(f"{path} should have {depth:,} layers, but there are {len(state):,} tensors in it")
-    shape = shape_of(path, config)
-    found = weight_map(config, shape, state)
-    neutral = left_out(config, found, state)
-    stored = [place for place in found if place not in neutral]
-    unplaced = replace(shape, positions="none")  # sizes that do not fit together could ask for any amount of memory
-    problems = _tensor_problems(state, stored, without_weights(unplaced))
-    if problems:
-        raise CheckpointError(f"{path} does not hold the Transformer that it describes: {'; '.join(problems)}")
-    model = Transformer(shape)
+        raise CheckpointError(f"{path} should have {depth:,} layers, but holds only {len(state):,} tensors")
+    architecture = architecture_of(path, config)
+    mappings = weight_map(config, architecture, state)
+    omitted = omitted_mappings(config, mappings, state)
+    stored = [mapping for mapping in mappings if mapping not in omitted]
+    shapes = without_weights(replace(architecture, positions="none"))  # nothing is allocated before it is checked
+    if problems := mismatches(state, stored, shapes):
+        raise CheckpointError(f"the tensors of {path} do not match its settings: {'; '.join(problems)}")
+    model = Transformer(architecture)
     fill(model, stored, state)
-    fill_neutral(model, neutral)
+    fill_neutral(model, omitted)
     return model.eval()
-
-
-def _settings_inside(path: Path, items: Items) -> Mapping:
-    if CONFIG not in items:
-        raise CheckpointError(f"{path} has no settings inside ({CONFIG}), which Marian writes with every model")
-    content = items[CONFIG].content.tobytes().rstrip(b"\0")
-    try:
-        return parse_yaml(content.decode(), f"{CONFIG} in {path}")
-    except UnicodeDecodeError:
-        raise CheckpointError(f"{CONFIG} in {path} is not UTF-8") from None
-
-
-def _unsupported_search(files: MarianFiles) -> list[str]:
-    problems: list[str] = []
-    search = MarianSettings(files.search, problems)
-    if search.number("word-penalty") and search.whole("beam-size", BEAMS) > 1:
-        problems.append("a word penalty, which the search has not (set word-penalty to 0 to do without)")
-    if search.whole("beam-size", BEAMS) < 1:
-        problems.append("beam-size 0")
-    if any(path.suffix == ".fsv" for path in files.vocabularies):
-        problems.append("factored vocabularies")
-    search.number("normalize")
-    return problems
-
-
-def _tensor_problems(state: StateDict, found: list[WeightMapping], model: Transformer) -> list[str]:
-    names = {place.theirs for place in found}
-    problems = [f"{name} is missing" for name in sorted(names - state.keys())]
-    problems += [f"{name} has no place in it" for name in sorted(state.keys() - names)]
-    return problems + [
-        text for place in found if place.theirs in state if (text := shape_mismatch(place, state[place.theirs], model))
-    ]
-
-
-def _generation(search: Mapping, text: MarianText) -> GenerationOptions:
-    settings, tokens = MarianSettings(search, []), text.tokens
-    return GenerationOptions(
-        decoder_start_token_id=tokens.bos,
-        eos_token_id=tokens.eos,
-        pad_token_id=tokens.pad,
-        num_beams=settings.whole("beam-size", BEAMS),
-        length_penalty=settings.number("normalize", 0.0 if "beam-size" in search else NORMALIZE),
-        max_new_tokens=MOST,
-        suppress_tokens=None if settings.flag("allow-unk") else (tokens.unk,),
-    )

@@ -1,10 +1,8 @@
-"""Marian's tensors as float32, in the layout that torch has.
+"""Convert Marian's tensors to float32 in the layout of torch, and map them to the Transformer.
 
-Integers are those of intgemm, with what they were multiplied by as a float behind them. They are stored transposed, but
-for embeddings; in the formats that are prepared for one kind of processor, eight columns at a time are cut into pieces
-as long as a register.
-
-Where each tensor of Marian's Transformer goes in ours.
+Integer weights are those of intgemm, followed by their scale as a float. They are stored transposed, except for
+embeddings. The formats that are prepared for one instruction set store eight columns at a time, cut into runs of the
+length of a register.
 """
 
 from collections.abc import Iterator
@@ -24,7 +22,7 @@ from seq2edge_export.loaders.weight_map import WeightMapping
 from seq2edge_export.model.transformer import Transformer
 
 FLOATS = {0x402: "<f2", 0x404: "<f4", 0x408: "<f8"}
-# type -> integers, and the bytes of a register that they are prepared for; 0x41.. is Bergamot's Marian
+# type -> dtype, and the bytes of the register it is prepared for; 0x41.. is Bergamot's Marian
 INTEGERS = {
     0x4101: ("<i1", 0),
     0x4102: ("<i2", 0),
@@ -39,121 +37,54 @@ INTEGERS = {
     0x12002: ("<i2", 64),
 }
 PACKED = {0x802: "packed16", 0x1801: "packed8avx2", 0x2801: "packed8avx512"}
-COLUMNS = 8  # that are cut together
-# how activations are rounded, and texts: no weights
-OTHERS = ("_QuantMultA", "_QuantMultB")
+COLUMNS = 8  # stored together in prepared formats
+# scales of activations, and texts
+NOT_WEIGHTS = ("_QuantMultA", "_QuantMultB")
 SPECIAL = "special:"
-EMBEDDING_SUFFIX, OUTPUT_SUFFIX = "Wemb", "_Wt"  # one row a token, as in torch
-
-Array = NDArray[Any]
-
-
-def is_weight(name: str) -> bool:
-    return not name.startswith(SPECIAL) and not name.endswith(OTHERS)
-
-
-def unreadable(items: Items) -> list[str]:
-    """The kinds of weights that cannot be read, each once."""
-    kinds = {item.type for name, item in items.items() if is_weight(name)} - FLOATS.keys() - INTEGERS.keys()
-    packed = [f"weights that FBGEMM has packed ({PACKED[kind]})" for kind in sorted(kinds & PACKED.keys())]
-    return packed + [f"weights of the type {kind:#x}" for kind in sorted(kinds - PACKED.keys())]
-
-
-def widen(path: Path, items: Items) -> StateDict:
-    """Every weight as torch would have it: vectors with one axis, linear layers with one row an output."""
-    return {name: torch.from_numpy(_laid_out(path, name, item)) for name, item in items.items() if is_weight(name)}
-
-
-def _laid_out(path: Path, name: str, item: Item) -> Array:
-    numbers = _floats(path, name, item) if item.type in FLOATS else _widened_integers(path, name, item)
-    if numbers.shape[0] == 1 and numbers.ndim == 2:
-        numbers = numbers[0]
-    elif numbers.ndim == 2 and not name.endswith((EMBEDDING_SUFFIX, OUTPUT_SUFFIX)):
-        numbers = numbers.T
-    with np.errstate(all="ignore"):  # what is then infinite is refused with its name
-        return np.array(numbers, np.float32, order="C")  # a copy, as the file is mapped
-
-
-def _floats(path: Path, name: str, item: Item) -> Array:
-    dtype = np.dtype(FLOATS[item.type])
-    return _taken(path, name, item, dtype, 0).view(dtype).reshape(item.shape)
-
-
-def _widened_integers(path: Path, name: str, item: Item) -> Array:
-    kind, register = INTEGERS[item.type]
-    dtype = np.dtype(kind)
-    content = _taken(path, name, item, dtype, 4)
-    integers, scale = content[:-4].view(dtype), content[-4:].copy().view("<f4")[0]
-    if len(item.shape) != 2 or not np.isfinite(scale) or scale <= 0:
-        raise broken(path, f"{name!r} holds integers with the shape {item.shape} and the scale {scale}")
-    with np.errstate(all="ignore"):
-        return _matrix(path, name, integers, item.shape, register // dtype.itemsize) * (np.float32(1) / scale)
-
-
-def _matrix(path: Path, name: str, integers: Array, shape: tuple[int, ...], length: int) -> Array:
-    """The matrix itself, as float32 (rows, columns)."""
-    rows, columns = shape
-    wide = integers.astype(np.float32)
-    if EMBEDDING_SUFFIX in name:
-        return wide.reshape(rows, columns)
-    if not length:
-        return wide.reshape(columns, rows).T
-    if rows % length or columns % COLUMNS:
-        raise broken(path, f"{name!r} has the shape {shape}, which pieces of {length} by {COLUMNS} do not fill")
-    pieces = wide.reshape(columns // COLUMNS, rows // length, COLUMNS, length)
-    return pieces.transpose(1, 3, 0, 2).reshape(rows, columns)
-
-
-def _taken(path: Path, name: str, item: Item, dtype: np.dtype[Any], more: int) -> Array:
-    """The bytes that the shape takes, and some more; a file may fill up what follows."""
-    size = dtype.itemsize * int(np.prod(item.shape, dtype=object)) + more
-    if len(item.content) < size:
-        raise broken(path, f"{name!r} has {len(item.content):,} bytes, but its shape {item.shape} takes {size:,}")
-    return np.asarray(item.content[:size])
-
-
+EMBEDDING_SUFFIX, OUTPUT_SUFFIX = "Wemb", "_Wt"  # one row per token, as in torch
 OUTPUT, LEGACY_OUTPUT, OUTPUT_BIAS = "decoder_ff_logit_out_Wt", "decoder_ff_logit_out_W", "decoder_ff_logit_out_b"
 TRAINED_POSITIONS = "Wpos"
+Array = NDArray[Any]
 
-# what stands behind the name of a layer -> linear layers of ours
+# suffix behind the name of a layer -> our linear layer
 SELF = {"self_{}q": "attention.query", "self_{}k": "attention.key", "self_{}v": "attention.value"}
 CROSS = {"context_{}q": "cross.query", "context_{}k": "cross.key", "context_{}v": "cross.value"}
 SELF_OUTPUT, CROSS_OUTPUT = {"self_{}o": "attention.output"}, {"context_{}o": "cross.output"}
 FEED_FORWARD = {"ffn_{}1": "feed_forward.inner", "ffn_{}2": "feed_forward.output"}
 CELL = {"rnn_{}f": "cell.gate"}
 CELL_INPUT = "rnn_W"  # without bias
-# the same for norms; Marian calls the norm of an attention after its last linear layer
+# the same for norms; Marian names the norm of an attention after its output projection
 SELF_NORM, CROSS_NORM = {"self_Wo": "attention_residual.norm"}, {"context_Wo": "cross_residual.norm"}
 FEED_FORWARD_NORM = {"ffn_ffn": "feed_forward_residual.norm"}
 
 
-def weight_map(config: MarianConfig, shape: Architecture, state: StateDict) -> list[WeightMapping]:
-    """A place for every parameter of ours."""
-    found = [WeightMapping(config.target_embedding, ("target_embedding.tokens.weight",))]
-    if not shape.joint_vocabulary:
-        found.append(WeightMapping(config.source_embedding, ("source_embedding.tokens.weight",)))
-    if not shape.tied_output:
-        found.append(WeightMapping(LEGACY_OUTPUT if LEGACY_OUTPUT in state else OUTPUT, ("output.weight",)))
-    if shape.output_bias:
-        found.append(WeightMapping(OUTPUT_BIAS, ("output.bias",)))
-    for number in range(shape.encoder_layers):
+def weight_map(config: MarianConfig, architecture: Architecture, state: StateDict) -> list[WeightMapping]:
+    """Map every parameter."""
+    mappings = [WeightMapping(config.target_embedding, ("target_embedding.tokens.weight",))]
+    if not architecture.joint_vocabulary:
+        mappings.append(WeightMapping(config.source_embedding, ("source_embedding.tokens.weight",)))
+    if not architecture.tied_output:
+        mappings.append(WeightMapping(LEGACY_OUTPUT if LEGACY_OUTPUT in state else OUTPUT, ("output.weight",)))
+    if architecture.output_bias:
+        mappings.append(WeightMapping(OUTPUT_BIAS, ("output.bias",)))
+    for number in range(architecture.encoder_layers):
         layer = _Layer(f"encoder_l{number + 1}_", f"encoder.{number}.", config)
-        found += [*layer.linears(SELF | SELF_OUTPUT | FEED_FORWARD), *layer.norms(SELF_NORM | FEED_FORWARD_NORM)]
+        mappings += [*layer.linears(SELF | SELF_OUTPUT | FEED_FORWARD), *layer.norms(SELF_NORM | FEED_FORWARD_NORM)]
     for number, theirs in enumerate(config.decoder_layers):
         layer = _Layer(f"decoder_l{theirs}_", f"decoder.{number}.", config)
-        found += [*layer.linears(CROSS | CROSS_OUTPUT | FEED_FORWARD), *layer.norms(CROSS_NORM | FEED_FORWARD_NORM)]
-        found += layer.cell() if shape.decoder_cell == "ssru" else layer.self_attention()
+        mappings += [*layer.linears(CROSS | CROSS_OUTPUT | FEED_FORWARD), *layer.norms(CROSS_NORM | FEED_FORWARD_NORM)]
+        mappings += layer.cell() if architecture.decoder_cell == "ssru" else layer.self_attention()
     for side, embedding in (("encoder", "source_embedding"), ("decoder", "target_embedding")):
         stack = _Layer(f"{side}_", "", config)
-        if shape.final_norm:
-            found += stack.norm("top", f"{side}_norm", "")
-        if shape.embedding_norm:
-            found += stack.norm("emb", f"{embedding}.norm", "_pre")
-    return found
+        if architecture.final_norm:
+            mappings += stack.norm("top", f"{side}_norm", "")
+        if architecture.embedding_norm:
+            mappings += stack.norm("emb", f"{embedding}.norm", "_pre")
+    return mappings
 
 
 class _Layer:
-    """The places within one layer."""
+    """The mappings of one layer."""
 
     def __init__(self, theirs: str, ours: str, config: MarianConfig) -> None:
         self.theirs, self.ours, self.config = theirs, ours, config
@@ -185,19 +116,19 @@ class _Layer:
         yield from self.norms({norm: "attention_residual.norm"})
 
 
-def left_out(config: MarianConfig, found: list[WeightMapping], state: StateDict) -> list[WeightMapping]:
-    """Those whose tensor may be missing: the settings say that Marian does without."""
-    return [place for place in found if place.theirs not in state and _is_optional(config, place.ours[0])]
+def omitted_mappings(config: MarianConfig, mappings: list[WeightMapping], state: StateDict) -> list[WeightMapping]:
+    """Return the mappings whose tensor is missing because the settings switch it off."""
+    return [mapping for mapping in mappings if mapping.theirs not in state and _is_optional(config, mapping.ours[0])]
 
 
-def fill_neutral(model: Transformer, found: list[WeightMapping]) -> None:
-    """Projections that give what they get, biases of zero, norms that only norm."""
-    for place in found:
-        parameter = model.get_parameter(place.ours[0])
+def fill_neutral(model: Transformer, omitted: list[WeightMapping]) -> None:
+    """Fill omitted parameters with values that have no effect: identity projections, zero biases, unit scales."""
+    for mapping in omitted:
+        parameter = model.get_parameter(mapping.ours[0])
         if parameter.dim() == 2:
             nn.init.eye_(parameter)
         else:
-            nn.init.constant_(parameter, 1.0 if place.ours[0].endswith("weight") else 0.0)
+            nn.init.constant_(parameter, 1.0 if mapping.ours[0].endswith("weight") else 0.0)
 
 
 def _is_optional(config: MarianConfig, ours: str) -> bool:
@@ -205,3 +136,70 @@ def _is_optional(config: MarianConfig, ours: str) -> bool:
         return ".norm." in ours and not config.affine
     is_projection = ours.endswith((".output.weight", ".output.bias")) and "feed_forward" not in ours
     return (is_projection and not config.projected) or (ours.endswith("bias") and not config.bias)
+
+
+def _is_weight(name: str) -> bool:
+    return not name.startswith(SPECIAL) and not name.endswith(NOT_WEIGHTS)
+
+
+def unsupported_weights(items: Items) -> list[str]:
+    """List the types of weights that cannot be read, and trained positions."""
+    types = {item.type for name, item in items.items() if _is_weight(name)} - FLOATS.keys() - INTEGERS.keys()
+    problems = [f"weights packed by FBGEMM ({PACKED[number]})" for number in sorted(types & PACKED.keys())]
+    problems += [f"weights of the type {number:#x}" for number in sorted(types - PACKED.keys())]
+    if TRAINED_POSITIONS in items:
+        problems.append("trained positions (Wpos), which Marian's search does not count")
+    return problems
+
+
+def to_float32(path: Path, items: Items) -> StateDict:
+    """Convert every weight to the layout of torch: vectors with one axis, linear layers with one row per output."""
+    return {name: torch.from_numpy(_convert(path, name, item)) for name, item in items.items() if _is_weight(name)}
+
+
+def _convert(path: Path, name: str, item: Item) -> Array:
+    values = _floats(path, name, item) if item.type in FLOATS else _dequantized(path, name, item)
+    if values.shape[0] == 1 and values.ndim == 2:
+        values = values[0]
+    elif values.ndim == 2 and not name.endswith((EMBEDDING_SUFFIX, OUTPUT_SUFFIX)):
+        values = values.T
+    with np.errstate(all="ignore"):  # infinite values are refused later, with the name of the tensor
+        return np.array(values, np.float32, order="C")  # a copy, since the file is mapped
+
+
+def _floats(path: Path, name: str, item: Item) -> Array:
+    dtype = np.dtype(FLOATS[item.type])
+    return _content(path, name, item, dtype, 0).view(dtype).reshape(item.shape)
+
+
+def _dequantized(path: Path, name: str, item: Item) -> Array:
+    dtype_name, register = INTEGERS[item.type]
+    dtype = np.dtype(dtype_name)
+    content = _content(path, name, item, dtype, 4)
+    integers, scale = content[:-4].view(dtype), content[-4:].copy().view("<f4")[0]
+    if len(item.shape) != 2 or not np.isfinite(scale) or scale <= 0:
+        raise broken(path, f"{name!r} has integers of shape {item.shape} with the scale {scale}")
+    with np.errstate(all="ignore"):
+        return _matrix(path, name, integers, item.shape, register // dtype.itemsize) * (np.float32(1) / scale)
+
+
+def _matrix(path: Path, name: str, integers: Array, shape: tuple[int, ...], length: int) -> Array:
+    """Return integers as a float32 matrix (rows, columns); ``length`` is that of a run in prepared formats, else 0."""
+    rows, columns = shape
+    values = integers.astype(np.float32)
+    if EMBEDDING_SUFFIX in name:
+        return values.reshape(rows, columns)
+    if not length:
+        return values.reshape(columns, rows).T
+    if rows % length or columns % COLUMNS:
+        raise broken(path, f"{name!r} has shape {shape}, which is not a multiple of {length} by {COLUMNS}")
+    runs = values.reshape(columns // COLUMNS, rows // length, COLUMNS, length)
+    return runs.transpose(1, 3, 0, 2).reshape(rows, columns)
+
+
+def _content(path: Path, name: str, item: Item, dtype: np.dtype[Any], extra: int) -> Array:
+    """Return the bytes that the shape needs plus ``extra``, without the padding that may follow."""
+    size = dtype.itemsize * int(np.prod(item.shape, dtype=object)) + extra
+    if len(item.content) < size:
+        raise broken(path, f"{name!r} has {len(item.content):,} bytes, but its shape {item.shape} needs {size:,}")
+    return np.asarray(item.content[:size])

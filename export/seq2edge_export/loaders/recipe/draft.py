@@ -1,6 +1,6 @@
-"""Draft a recipe from a state dict, with a mark at everything that tensors do not say.
+"""Draft a recipe from a state dict, with open questions where tensors are not enough.
 
-Find the parts of an encoder-decoder Transformer in a state dict by names and shapes.
+The parts of the Transformer are found by the names and shapes of tensors.
 """
 
 import json
@@ -13,20 +13,26 @@ from typing import Any
 
 from seq2edge.config.architecture import Architecture, Positions
 from seq2edge.errors import CheckpointError
-from seq2edge_export.loaders.recipe.config import FORMAT_VERSION, as_table, is_sinusoidal
-from seq2edge_export.loaders.recipe.load import OPEN
+from seq2edge_export.loaders.positions import as_table, is_sinusoidal
+from seq2edge_export.loaders.recipe.config import FORMAT_VERSION
+from seq2edge_export.loaders.recipe.files import OPEN
 from seq2edge_export.loaders.state_dict import StateDict, read_state_dict
 
-ENCODER_MARK, DECODER_MARK = ".layers.0.self_attn.in_proj_weight", ".layers.0.multihead_attn.in_proj_weight"
+ENCODER_TENSOR, DECODER_TENSOR = ".layers.0.self_attn.in_proj_weight", ".layers.0.multihead_attn.in_proj_weight"
 POSITION = re.compile(r"pos|(^|[._])pe($|[._])", re.IGNORECASE)
 OUTPUT = re.compile(r"gen|out|head|proj|fc|final|logit|classif|predict", re.IGNORECASE)
 TARGET = re.compile(r"tgt|trg|target|dec", re.IGNORECASE)
 FORMULAS: tuple[Positions, ...] = ("sinusoidal", "sinusoidal_halves")
+POSITIONS, NEW_TOKENS = 512, 128  # limits of the draft; tables are often much longer
+HEADER = (
+    "# The tensors and settings of a model; docs/recipe.md explains every field.",
+    f'# The weights do not show what is marked with TODO: replace each "{OPEN}", and check the other lines.',
+)
 
 
 @dataclass
 class Inspection:
-    """What was found; an empty name is a part that was not."""
+    """The parts of a Transformer in a state dict; a part that was not found has an empty name."""
 
     encoder: str
     decoder: str
@@ -40,13 +46,36 @@ class Inspection:
     target_positions: str = ""
     position_rows: int = 0
     bias: bool = True
-    rest: list[str] = field(default_factory=list)  # what no part is made of
+    rest: list[str] = field(default_factory=list)  # tensors of no part
+
+
+@dataclass(frozen=True)
+class Line:
+    """A field of the recipe, a heading, or an empty line."""
+
+    key: str = ""
+    value: Any = None
+    comment: str = ""
+
+    def __str__(self) -> str:
+        if self.value is None:
+            return self.key
+        comment = f"  # {self.comment}" if self.comment else ""
+        return f"{self.key} = {_toml(self.value)}{comment}"
+
+
+def draft_recipe(weights: Path, recipe: Path) -> str:
+    """Return the text of a recipe for the state dict in ``weights``, to be written to ``recipe``."""
+    found = inspect_state(read_state_dict(weights))
+    relative = Path(os.path.relpath(weights, recipe.parent)).as_posix()
+    lines = [*HEADER, *map(str, _lines(found, relative))]
+    return "\n".join(lines) + "\n"
 
 
 def inspect_state(state: StateDict) -> Inspection:
-    """Say which tensors are what, as far as names and shapes tell."""
+    """Find the parts of the Transformer by the names and shapes of tensors."""
     encoder, decoder = _stacks(state)
-    width = state[encoder + ENCODER_MARK].shape[-1]
+    width = state[encoder + ENCODER_TENSOR].shape[-1]
     found = Inspection(encoder, decoder, width, bias=f"{encoder}.layers.0.linear1.bias" in state)
     found.rest = [name for name in state if not name.startswith((f"{encoder}.", f"{decoder}."))]
     _find_positions(found, state)
@@ -56,14 +85,14 @@ def inspect_state(state: StateDict) -> Inspection:
 
 
 def _stacks(state: StateDict) -> tuple[str, str]:
-    """The prefixes of encoder and decoder."""
-    decoders = [name.removesuffix(DECODER_MARK) for name in state if name.endswith(DECODER_MARK)]
-    stacks = [name.removesuffix(ENCODER_MARK) for name in state if name.endswith(ENCODER_MARK)]
+    """Return the prefixes of encoder and decoder."""
+    decoders = [name.removesuffix(DECODER_TENSOR) for name in state if name.endswith(DECODER_TENSOR)]
+    stacks = [name.removesuffix(ENCODER_TENSOR) for name in state if name.endswith(ENCODER_TENSOR)]
     encoders = [name for name in stacks if name not in decoders]
     if len(encoders) != 1 or len(decoders) != 1:
         raise CheckpointError(
             f"this state dict has {len(encoders)} encoders and {len(decoders)} decoders whose tensors are named as in "
-            f"nn.Transformer (…{ENCODER_MARK}, …{DECODER_MARK}); a recipe needs one of each"
+            f"nn.Transformer (…{ENCODER_TENSOR}, …{DECODER_TENSOR}); a recipe needs one of each"
         )
     return encoders[0], decoders[0]
 
@@ -76,7 +105,9 @@ def _find_positions(found: Inspection, state: StateDict) -> None:
     found.source_positions = _best([name for name in tables if name != found.target_positions] or tables, None)
     table = as_table(state[found.source_positions])
     found.position_rows = min(len(table), len(as_table(state[found.target_positions])))
-    kinds = [kind for kind in FORMULAS if found.width % 2 == 0 and is_sinusoidal(table, _shape(kind, found.width))]
+    kinds = [
+        kind for kind in FORMULAS if found.width % 2 == 0 and is_sinusoidal(table, _architecture(kind, found.width))
+    ]
     found.position_kind = kinds[0] if kinds else "learned"
     _take(found, found.source_positions, found.target_positions)
 
@@ -99,13 +130,13 @@ def _find_embeddings(found: Inspection, state: StateDict) -> None:
 
 
 def _tables(found: Inspection, state: StateDict) -> list[str]:
-    """The tensors left with a row of the model's width for each of many things."""
+    """Return the remaining matrices whose rows have the width of the model."""
     shapes = {name: as_table(state[name]).shape for name in found.rest if state[name].is_floating_point()}
     return [name for name, shape in shapes.items() if len(shape) == 2 and shape[1] == found.width and shape[0]]
 
 
 def _best(names: list[str], hint: re.Pattern[str] | None) -> str:
-    """The last name with the hint, else the first or, without a hint, the first at all."""
+    """Return the last name that matches the hint, else the last; without a hint, the first."""
     hinted = [name for name in names if hint and hint.search(name)]
     return (hinted[-1:] or (names[-1:] if hint else names[:1]) or [""])[0]
 
@@ -118,7 +149,7 @@ def _take(found: Inspection, *names: str) -> None:
     found.rest = [name for name in found.rest if name not in names]
 
 
-def _shape(kind: Positions, width: int) -> Architecture:
+def _architecture(kind: Positions, width: int) -> Architecture:
     return Architecture(
         source_vocabulary=1,
         target_vocabulary=1,
@@ -129,36 +160,6 @@ def _shape(kind: Positions, width: int) -> Architecture:
         feed_forward=1,
         positions=kind,
     )
-
-
-POSITIONS, NEW_TOKENS = 512, 128  # a table may be made for far more positions than anyone needs
-HEADER = (
-    "# Which tensors are what; docs/recipe.md explains every field.",
-    f'# The weights do not say what stands behind TODO: replace each "{OPEN}", and check the other lines.',
-)
-
-
-@dataclass(frozen=True)
-class Line:
-    """A field of the recipe, a heading, or an empty line."""
-
-    key: str = ""
-    value: Any = None
-    comment: str = ""
-
-    def __str__(self) -> str:
-        if self.value is None:
-            return self.key
-        comment = f"  # {self.comment}" if self.comment else ""
-        return f"{self.key} = {_toml(self.value)}{comment}"
-
-
-def draft_recipe(weights: Path, recipe: Path) -> str:
-    """The text of a recipe, to be written to ``recipe``, for the state dict in ``weights``."""
-    found = inspect_state(read_state_dict(weights))
-    relative = Path(os.path.relpath(weights, recipe.parent)).as_posix()
-    lines = [*HEADER, *map(str, _lines(found, relative))]
-    return "\n".join(lines) + "\n"
 
 
 def _lines(found: Inspection, weights: str) -> Iterator[Line]:
@@ -183,18 +184,18 @@ def _tensors(found: Inspection) -> Iterator[Line]:
     yield Line("source_embedding", found.source_embedding or OPEN, _certainty(found))
     yield Line("target_embedding", found.target_embedding or OPEN)
     tied = found.output == found.target_embedding
-    yield Line("output", found.output or OPEN, "TODO check: no output of its own was found" if tied else "")
+    yield Line("output", found.output or OPEN, "TODO check: no separate output projection was found" if tied else "")
     if found.output_bias:
         yield Line("output_bias", found.output_bias)
-    rest = f"TODO tensors without a place, to be named here if not needed: {', '.join(found.rest)}"
+    rest = f"TODO unused tensors, to be named here if they are not needed: {', '.join(found.rest)}"
     yield Line("ignore", [], rest if found.rest else "")
 
 
 def _certainty(found: Inspection) -> str:
-    """How the embeddings were told apart."""
+    """Comment on how the embeddings were told apart."""
     if found.source_embedding == found.target_embedding:
-        return "the only embedding, so for both"
-    return "" if TARGET.search(found.target_embedding) else "TODO check: guessed by the order"
+        return "the only embedding, so used for both"
+    return "" if TARGET.search(found.target_embedding) else "TODO check: guessed from the order"
 
 
 def _positions(found: Inspection) -> Iterator[Line]:
@@ -203,7 +204,7 @@ def _positions(found: Inspection) -> Iterator[Line]:
         yield Line("max_positions", POSITIONS, "TODO check: the longest sentence that the model was trained for")
         return
     learned = found.position_kind == "learned"
-    yield Line("kind", found.position_kind, "" if learned else "the table is the formula's")
+    yield Line("kind", found.position_kind, "" if learned else "the table matches the formula")
     yield Line("source", found.source_positions)
     yield Line("target", found.target_positions)
     yield Line("offset", 0, "TODO check: the row of the first token" if learned else "")
@@ -216,7 +217,7 @@ def _model(found: Inspection) -> Iterator[Line]:
     yield Line("norm_first", False, "TODO check: false is PyTorch's default")
     yield Line("activation", "relu", "TODO check: relu is PyTorch's default; gelu and silu are the others")
     yield Line("norm_epsilon", 1e-5)
-    yield Line("embedding_scale", "sqrt", 'TODO check: "sqrt" if token vectors are times sqrt(width), else 1.0')
+    yield Line("embedding_scale", "sqrt", 'TODO check: "sqrt" if embeddings are multiplied by sqrt(width), else 1.0')
     yield Line("bias", found.bias)
 
 
@@ -227,11 +228,11 @@ def _tokens() -> Iterator[Line]:
 
 def _tokenizer() -> Iterator[Line]:
     yield Line("kind", OPEN, "TODO characters, words, bpe, sentencepiece or pieces")
-    yield Line("source", OPEN, "TODO file: a token a line, .json, or SentencePiece's .model")
-    yield Line("target", OPEN, "TODO file; the same again if there is one for both")
+    yield Line("source", OPEN, "TODO file: one token per line, .json, or a SentencePiece .model")
+    yield Line("target", OPEN, "TODO file; the same file if both sides share it")
     yield Line("lowercase", False, "TODO check")
-    yield Line("source_bos", True, "TODO check: does the start token stand before the source, as in the tutorial?")
-    yield Line("source_eos", True, "TODO check: and the end token behind it?")
+    yield Line("source_bos", True, "TODO check: does the source begin with the start token, as in the tutorial?")
+    yield Line("source_eos", True, "TODO check: does it end with the end token?")
 
 
 def _generation(found: Inspection) -> Iterator[Line]:
@@ -240,4 +241,4 @@ def _generation(found: Inspection) -> Iterator[Line]:
 
 
 def _toml(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False)  # strings, numbers, truth values and lists are the same in TOML
+    return json.dumps(value, ensure_ascii=False)  # strings, numbers, booleans and lists look the same in TOML

@@ -1,4 +1,4 @@
-"""The page on recipes names every field that a recipe can have, and its example is a recipe."""
+"""docs/recipe.md explains every field of a recipe, and its example is valid."""
 
 import re
 import tomllib

@@ -1,4 +1,4 @@
-"""What ``seq2edge recipe`` finds by looking at tensors, and what it leaves to be answered."""
+"""Draft recipes: the parts found in a state dict, and the open questions."""
 
 import tomllib
 from pathlib import Path
@@ -51,7 +51,7 @@ def test_every_part_of_the_tutorials_model_is_found(tmp_path: Path, state: State
     assert found["model"]["bias"] is True
 
 
-def test_what_stands_around_a_state_dict_does_not_hide_it(tmp_path: Path, state: State) -> None:
+def test_a_nested_state_dict_is_found(tmp_path: Path, state: State) -> None:
     plain = draft(tmp_path, state)
     parallel = {f"module._orig_mod.{name}": tensor for name, tensor in state.items()}
     assert draft(tmp_path, parallel) == plain
@@ -61,18 +61,18 @@ def test_what_stands_around_a_state_dict_does_not_hide_it(tmp_path: Path, state:
     assert read["tensors"] == plain["tensors"]
 
 
-def test_a_table_that_no_formula_gives_is_called_learned(state: State) -> None:
+def test_a_table_that_matches_no_formula_is_learned(state: State) -> None:
     state["positional_encoding.pos_embedding"] += 0.1
     assert inspect_state(state).position_kind == "learned"
 
 
-def test_sine_before_cosine_is_told_from_sine_beside_cosine(state: State) -> None:
+def test_both_sinusoidal_layouts_are_recognized(state: State) -> None:
     table = state["positional_encoding.pos_embedding"]
     state["positional_encoding.pos_embedding"] = torch.cat([table[..., 0::2], table[..., 1::2]], dim=-1)
     assert inspect_state(state).position_kind == "sinusoidal_halves"
 
 
-def test_two_position_tables_go_to_their_sides(state: State) -> None:
+def test_two_position_tables_are_assigned_to_their_sides(state: State) -> None:
     table = state.pop("positional_encoding.pos_embedding").squeeze(1)
     state |= {"decoder_pos.weight": table + 1, "encoder_pos.weight": table + 2}
     found = inspect_state(state)
@@ -87,14 +87,14 @@ def test_one_embedding_serves_both_sides_and_the_output(state: State) -> None:
     assert (found.source_embedding, found.target_embedding, found.output, found.output_bias) == (only, only, only, "")
 
 
-def test_tensors_without_a_place_are_named(tmp_path: Path, state: State) -> None:
+def test_unused_tensors_are_named(tmp_path: Path, state: State) -> None:
     state["aligner.weight"] = torch.zeros(3, 5)
     torch.save(state, tmp_path / "model.pt")
     text = draft_recipe(tmp_path / "model.pt", tmp_path / "recipe.toml")
-    assert "TODO tensors without a place, to be named here if not needed: aligner.weight" in text
+    assert "TODO unused tensors, to be named here if they are not needed: aligner.weight" in text
 
 
-def test_a_model_of_another_kind_is_refused_in_one_sentence() -> None:
+def test_a_model_of_another_kind_is_refused() -> None:
     with pytest.raises(CheckpointError, match="has 0 encoders and 0 decoders whose tensors are named as in"):
         inspect_state({"layer.weight": torch.zeros(2, 2)})
 

@@ -1,4 +1,4 @@
-"""A checkpoint that somebody else trained and published: ruaccent-predictor, which puts the stress on Russian text."""
+"""Compare with a published model: ruaccent-predictor, which puts the stress on Russian text."""
 
 import copy
 import hashlib
@@ -58,7 +58,7 @@ TEXTS = [
 
 @dataclass(frozen=True)
 class Peer:
-    """The package's own class, loaded by itself, and the bundle made from its files."""
+    """The model of the package and the bundle of its files."""
 
     accentor: Any
     recipe: Path
@@ -67,7 +67,7 @@ class Peer:
 
 @pytest.fixture(scope="module")
 def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The package, fetched by its name and unpacked."""
+    """Download and unpack the package."""
     folder = tmp_path_factory.mktemp("ruaccent")
     pip = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check"]
     subprocess.run([*pip, "download", "--no-deps", "--dest", str(folder), PACKAGE], check=True)
@@ -102,14 +102,14 @@ def write_recipe(folder: Path) -> Path:
     return recipe
 
 
-def test_the_text_is_the_packages_own(peer: Peer) -> None:
+def test_the_text_is_that_of_the_package(peer: Peer) -> None:
     results = Translator(peer.bundle, threads=1).translate(TEXTS)
     assert [result.text for result in results] == peer.accentor(TEXTS)
     assert results[0].text == "приве'т мир"
 
 
 @torch.inference_mode()
-def test_every_token_and_logit_is_the_packages_own(peer: Peer) -> None:
+def test_every_token_and_logit_is_that_of_the_package(peer: Peer) -> None:
     translator = Translator(peer.bundle, threads=1)
     for text, result in zip(TEXTS, translator.translate(TEXTS), strict=True):
         source = peer.accentor._text_to_tensor(text)
@@ -121,7 +121,7 @@ def test_every_token_and_logit_is_the_packages_own(peer: Peer) -> None:
 
 
 @torch.inference_mode()
-def test_in_double_precision_the_models_compute_the_same_numbers(peer: Peer) -> None:
+def test_the_models_agree_in_double_precision(peer: Peer) -> None:
     theirs, ours = copy.deepcopy(peer.accentor.model).double(), load_checkpoint(peer.recipe).model.double()
     for text in TEXTS[:3]:
         source = peer.accentor._text_to_tensor(text)
@@ -131,11 +131,11 @@ def test_in_double_precision_the_models_compute_the_same_numbers(peer: Peer) -> 
 
 
 def package_logits(model: Any, source: torch.Tensor, tokens: Sequence[int]) -> Any:
-    """The logits (T, V) of each token when those before it are given."""
+    """Return the logits (T, V) of each token given those before it."""
     mask = model.generate_square_subsequent_mask(len(tokens)).to(model.output_proj.weight.dtype)
     return model(source, torch.tensor([[1, *tokens[:-1]]]), tgt_mask=mask)[0].numpy()
 
 
 def test_verify_passes(peer: Peer) -> None:
-    verdict = verify(load_bundle(peer.bundle), load_checkpoint(peer.recipe).original(), texts=TEXTS[:4])
+    verdict = verify(load_bundle(peer.bundle), load_checkpoint(peer.recipe).source_model(), texts=TEXTS[:4])
     assert verdict.passed, str(verdict)

@@ -1,4 +1,4 @@
-"""Every kind of tokenizer can be named in a recipe, and its files get plain names in the bundle."""
+"""Use every kind of tokenizer in a recipe."""
 
 from pathlib import Path
 
@@ -10,7 +10,7 @@ from tutorial_model import Saved, save_with_recipe, seeded_model
 from seq2edge.config.tokenizer import Tokenization
 from seq2edge.errors import CheckpointError
 from seq2edge_export.loaders import load_checkpoint
-from seq2edge_export.loaders.recipe.files import tokenizer_files
+from seq2edge_export.loaders.tokenizer_files import with_bundle_names
 
 SPECIAL = "<unk>\n<pad>\n<bos>\n<eos>\n"
 
@@ -21,12 +21,12 @@ def saved(tmp_path: Path) -> Saved:
 
 
 def ids(saved: Saved, text: str, **settings: object) -> list[int]:
-    """The source ids after ``[tokenizer]`` of the recipe was written anew."""
+    """Replace the section ``[tokenizer]`` of the recipe and return source ids."""
     recipe = saved.recipe.read_text(encoding="utf-8")
     head, tail = recipe[: recipe.index("[tokenizer]")], recipe[recipe.index("[generation]") :]
     table = "".join(f"{key} = {value!r}\n" for key, value in settings.items())
     saved.recipe.write_text(f"{head}[tokenizer]\n{table}\n{tail}", encoding="utf-8")
-    return load_checkpoint(saved.recipe).original().tokenizer().encode([text])[0]
+    return load_checkpoint(saved.recipe).source_model().tokenizer().encode([text])[0]
 
 
 def test_a_recipe_with_characters(saved: Saved) -> None:
@@ -57,9 +57,9 @@ def test_a_recipe_with_sentencepiece_whose_vocabulary_is_too_large(saved: Saved)
 
 def test_files_get_plain_names_that_keep_the_suffix(tmp_path: Path) -> None:
     apart = Tokenization(source="de/vocab.json", target="en/vocab.json", kind="words")
-    rules, files = tokenizer_files(apart, tmp_path)
-    assert (rules.source, rules.target) == ("source.tokenizer.json", "target.tokenizer.json")
-    assert files[rules.target] == tmp_path / "en" / "vocab.json"
+    tokenization, files = with_bundle_names(apart, tmp_path)
+    assert (tokenization.source, tokenization.target) == ("source.tokenizer.json", "target.tokenizer.json")
+    assert files[tokenization.target] == tmp_path / "en" / "vocab.json"
     joint = Tokenization(source="v.txt", target="v.txt", kind="bpe", source_codes="a.codes", target_codes="b.codes")
-    rules, files = tokenizer_files(joint, tmp_path)
+    tokenization, files = with_bundle_names(joint, tmp_path)
     assert sorted(files) == ["source.codes.codes", "target.codes.codes", "tokenizer.txt"]

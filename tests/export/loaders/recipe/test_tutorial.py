@@ -1,4 +1,4 @@
-"""A model of PyTorch's translation tutorial goes all the way: state dict, recipe, bundle, and the same tokens."""
+"""Export the model of PyTorch's translation tutorial with a recipe, and compare its tokens."""
 
 from pathlib import Path
 
@@ -21,7 +21,7 @@ def saved(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 
 
 @torch.inference_mode()
-def test_the_bundle_says_what_the_tutorials_greedy_decode_says(saved: Saved, tmp_path: Path) -> None:
+def test_the_bundle_translates_as_the_tutorials_greedy_decode(saved: Saved, tmp_path: Path) -> None:
     dialect: Dialect = "portable" if "norm_first = true" in saved.recipe.read_text() else "ort"
     export_bundle(saved.recipe, tmp_path / "bundle", dialect=dialect, compare=False)
     translator = Translator(tmp_path / "bundle", threads=1)
@@ -35,7 +35,7 @@ def test_the_bundle_says_what_the_tutorials_greedy_decode_says(saved: Saved, tmp
 @torch.inference_mode()
 def test_the_model_computes_the_tutorials_logits(saved: Saved) -> None:
     checkpoint = load_checkpoint(saved.recipe)
-    source = torch.tensor([checkpoint.original().tokenizer().encode(TEXTS)[0]])
+    source = torch.tensor([checkpoint.source_model().tokenizer().encode(TEXTS)[0]])
     target = torch.tensor([[2, 5, 9, 4, 7]])
     logits = checkpoint.model(source, source > -1, target)
     # float32 sums in another order, logits of about 10

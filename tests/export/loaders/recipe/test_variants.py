@@ -1,4 +1,4 @@
-"""What users change in the tutorial's model can be said in a recipe: the logits stay theirs."""
+"""Export variants of the tutorial's model with a recipe, and compare logits."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -17,7 +17,7 @@ Changes = dict[str, str]
 
 
 class LearnedPositions(nn.Module):
-    """A table whose first rows are not used, as in BART."""
+    """Return a model whose position table has unused first rows, as in BART."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -89,7 +89,7 @@ def test_a_variant_keeps_its_logits(make: Callable[[], tuple[Seq2SeqTransformer,
     torch.testing.assert_close(loaded(SOURCE, SOURCE > -1, TARGET), model.logits(SOURCE, TARGET), atol=5e-5, rtol=1e-5)
 
 
-def test_a_tied_output_is_there_once(tmp_path: Path) -> None:
+def test_a_tied_output_is_stored_once(tmp_path: Path) -> None:
     shape = load_checkpoint(save_with_recipe(tmp_path, with_tied_output()[0]).recipe).config.architecture
     assert shape.tied_output
     assert not shape.joint_vocabulary
