@@ -1,4 +1,4 @@
-"""Reports with known figures, for the tests of tables and comparisons."""
+"""Reports with known figures for tests of tables and comparisons."""
 
 from dataclasses import replace
 

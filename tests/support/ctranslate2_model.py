@@ -1,4 +1,4 @@
-"""Write tiny models in CTranslate2's format, from the description of the format and with nothing of the reader."""
+"""Write tiny models in CTranslate2's format, independently of the reader."""
 
 import json
 import re
@@ -36,14 +36,14 @@ CONFIG = {
 
 @dataclass
 class Bfloat16:
-    """The upper halves of float32 numbers, which numpy has no type for."""
+    """bfloat16 values, the upper halves of float32, which numpy has no dtype for."""
 
     halves: Any
 
 
 @dataclass
 class Written:
-    """What goes into a model file; change it before writing to make another one."""
+    """The content of a model file; tests change it before it is written."""
 
     variables: dict[str, Any]
     aliases: dict[str, str] = field(default_factory=dict)
@@ -63,7 +63,7 @@ class Written:
 
 @cache
 def vocabulary() -> tuple[bytes, tuple[str, ...]]:
-    """A SentencePiece model, and a vocabulary with its pieces in another order."""
+    """Return a SentencePiece model, and a vocabulary with its pieces in another order."""
     pairs = Pairs(Path("none"), SENTENCES, [text[::-1] for text in SENTENCES])
     (model,) = train_tokenizer(pairs, TokenizerSettings(vocabulary=320, joint_vocabulary=True), seed=1).values()
     processor = SentencePieceProcessor(model_proto=model)
@@ -72,7 +72,7 @@ def vocabulary() -> tuple[bytes, tuple[str, ...]]:
 
 
 def opus_like() -> Architecture:
-    """Post-norm, SiLU, everything tied, starting from nothing: as OPUS-MT's models are."""
+    """Return the architecture of OPUS-MT: post-norm, SiLU, tied embeddings, zero start."""
     return Architecture(
         source_vocabulary=len(vocabulary()[1]),
         target_vocabulary=len(vocabulary()[1]),
@@ -92,7 +92,7 @@ def opus_like() -> Architecture:
 
 
 def variants() -> dict[str, Architecture]:
-    """Shapes that together have every option that the format can say."""
+    """Return architectures that together have every option of the format."""
     opus = opus_like()
     pre = replace(opus, norm_first=True, final_norm=True, zero_start=False, activation="relu", positions="sinusoidal")
     return {
@@ -109,37 +109,37 @@ def variants() -> dict[str, Architecture]:
     }
 
 
-def seeded(shape: Architecture, seed: int = 5) -> Transformer:
-    """Random weights; the end mark, which is the first token, is likely enough to come."""
-    model = random_model(shape, seed)
+def seeded(architecture: Architecture, seed: int = 5) -> Transformer:
+    """Return a model with random weights; the end token, which is the first, is likely enough to occur."""
+    model = random_model(architecture, seed)
     with torch.no_grad():
         model.output.weight[0].mul_(3)
-        model.output.weight[3].div_(3)  # which random_model takes for the end
-        if shape.norm_first and not shape.final_norm:
-            model.output.weight.div_(100)  # states that no norm has made small would give logits of thousands
+        model.output.weight[3].div_(3)  # the end token of random_model
+        if architecture.norm_first and not architecture.final_norm:
+            model.output.weight.div_(100)  # without a final norm, logits would be in the thousands
     return model
 
 
 def written(model: Transformer, quantization: Quantization = "float32") -> Written:
-    """The variables of a model; tied ones are aliases."""
-    shape, aliases = model.shape, {}
+    """Return the variables of a model; tied ones are aliases."""
+    architecture, aliases = model.architecture, {}
     found: dict[str, Any] = {
         "encoder/embeddings_merge": np.int8(0),
         "decoder/alignment_layer": np.int16(-1),
         "decoder/alignment_heads": np.int16(1),
-        "decoder/start_from_zero_embedding": np.int8(shape.zero_start),
+        "decoder/start_from_zero_embedding": np.int8(architecture.zero_start),
         "decoder/alibi": np.int8(0),
         "decoder/embeddings/weight": model.target_embedding.tokens.weight,
     }
-    if shape.joint_vocabulary:
+    if architecture.joint_vocabulary:
         aliases["encoder/embeddings_0/weight"] = "decoder/embeddings/weight"
     else:
         found["encoder/embeddings_0/weight"] = model.source_embedding.tokens.weight
-    if shape.tied_output:
+    if architecture.tied_output:
         aliases["decoder/projection/weight"] = "decoder/embeddings/weight"
     else:
         found["decoder/projection/weight"] = model.output.weight
-    if shape.output_bias:
+    if architecture.output_bias:
         found["decoder/projection/bias"] = model.output.bias
     for side in ("encoder", "decoder"):
         found |= _stack(side, model)
@@ -149,7 +149,7 @@ def written(model: Transformer, quantization: Quantization = "float32") -> Writt
 def write_folder(
     folder: Path, content: Written, config: Mapping[str, Any] | None = None, *, tokens: Mapping[str, Any] | None = None
 ) -> Path:
-    """A model folder with everything that an export needs."""
+    """Write a model folder with everything that an export needs."""
     folder.mkdir(parents=True, exist_ok=True)
     pieces, joint = vocabulary()
     (folder / "model.bin").write_bytes(content.content())
@@ -162,8 +162,8 @@ def write_folder(
 
 
 def rounded(model: Transformer, quantization: Quantization) -> Transformer:
-    """The model in place with the numbers that are left of its weights after quantization."""
-    together: dict[str, list[torch.Tensor]] = {}  # what is one variable has one scale
+    """Round the weights of a model in place, as quantization does."""
+    together: dict[str, list[torch.Tensor]] = {}  # one variable has one scale
     for name, parameter in model.named_parameters():
         variable = re.sub(r"(?<=attention\.)(query|key|value)|(?<=cross\.)(key|value)", "fused", name)
         together.setdefault(variable, []).append(parameter)
@@ -187,18 +187,20 @@ def _widened(values: dict[str, Any], name: str) -> Any:
 
 
 def _stack(side: str, model: Transformer) -> dict[str, Any]:
-    shape, encoder = model.shape, side == "encoder"
+    architecture, encoder = model.architecture, side == "encoder"
     embedding = model.source_embedding if encoder else model.target_embedding
     found: dict[str, Any] = {
-        f"{side}/num_heads": np.int16(shape.heads),
-        f"{side}/pre_norm": np.int8(shape.norm_first),
-        f"{side}/activation": np.int8(ACTIVATIONS[shape.activation]),
-        f"{side}/scale_embeddings": np.int8(1) if shape.embedding_scale is None else np.float32(shape.embedding_scale),
+        f"{side}/num_heads": np.int16(architecture.heads),
+        f"{side}/pre_norm": np.int8(architecture.norm_first),
+        f"{side}/activation": np.int8(ACTIVATIONS[architecture.activation]),
+        f"{side}/scale_embeddings": np.int8(1)
+        if architecture.embedding_scale is None
+        else np.float32(architecture.embedding_scale),
         f"{side}/position_encodings/encodings": embedding.positions,
     }
-    if shape.final_norm:
+    if architecture.final_norm:
         found |= _norm(f"{side}/layer_norm", model.encoder_norm if encoder else model.decoder_norm)
-    if shape.embedding_norm:
+    if architecture.embedding_norm:
         found |= _norm(f"{side}/layernorm_embedding", embedding.norm)
     for number, layer in enumerate(model.encoder if encoder else model.decoder):
         found |= _layer(f"{side}/layer_{number}", layer, cross=not encoder)

@@ -1,4 +1,4 @@
-"""Checkpoints as fairseq writes them, made without fairseq, and the mathematics of its transformer written anew."""
+"""Write checkpoints in fairseq's format without fairseq, and compute its transformer independently."""
 
 import argparse
 import math
@@ -116,7 +116,7 @@ def settings_of(changes: dict[str, Any] | None = None) -> dict[str, Any]:
 
 
 def seeded_state(settings: dict[str, Any], seed: int = 1) -> State:
-    """Random tensors under the names and in the order of fairseq's own."""
+    """Return random tensors with the names and the order of fairseq."""
     random = torch.Generator().manual_seed(seed)
 
     def table(*shape: int) -> Tensor:
@@ -166,12 +166,12 @@ class Reference:
         self.settings = settings
 
     def logits(self, source: Sequence[int], target: Sequence[int]) -> Tensor:
-        """Of each next token (T, V)."""
+        """Return the logits of each next token (T, V)."""
         memory = self._stack("encoder", source, None)
         return self._stack("decoder", target, memory) @ self.state["decoder.output_projection.weight"].T
 
     def greedy(self, source: Sequence[int], longest: int) -> list[int]:
-        """The likeliest tokens, at least one, at most so many."""
+        """Return the most likely tokens, at least one and at most ``longest``."""
         tokens = [EOS]
         while len(tokens) <= longest and (len(tokens) == 1 or tokens[-1] != EOS):
             scores = self.logits(source, tokens)[-1]
@@ -204,20 +204,22 @@ class Reference:
     def _embedded(self, side: str, ids: Sequence[int]) -> Tensor:
         scale = 1.0 if self.settings["no_scale_embedding"] else math.sqrt(WIDTH)
         states = scale * self.state[f"{side}.embed_tokens.weight"][list(ids)]
-        places = [PAD + 1 + place for place in range(len(ids))]  # no padding here, so each token has a place
+        positions = [PAD + 1 + index for index in range(len(ids))]  # there is no padding
         if not self.settings["no_token_positional_embeddings"]:
             learned = self.state.get(f"{side}.embed_positions.weight")
             states = states + (
-                torch.stack([self._wave(place) for place in places]) if learned is None else learned[places]
+                torch.stack([self._sinusoid(position) for position in positions])
+                if learned is None
+                else learned[positions]
             )
         return self._norm(f"{side}.layernorm_embedding", states) if self.settings["layernorm_embedding"] else states
 
     @staticmethod
-    def _wave(place: int) -> Tensor:
-        """In float32, as fairseq computes it."""
+    def _sinusoid(position: int) -> Tensor:
+        """Compute a row of the position table in float32, as fairseq does."""
         half = WIDTH // 2
-        lengths = torch.exp(torch.arange(half, dtype=torch.float32) * -(math.log(10000) / (half - 1)))
-        angles = torch.tensor(float(place)) * lengths
+        frequencies = torch.exp(torch.arange(half, dtype=torch.float32) * -(math.log(10000) / (half - 1)))
+        angles = torch.tensor(float(position)) * frequencies
         return torch.cat([torch.sin(angles), torch.cos(angles)]).double()
 
     def _attention(self, name: str, states: Tensor, seen: Tensor, hidden: Tensor | None) -> Tensor:
@@ -251,7 +253,7 @@ class Reference:
 
 
 def write_folder(folder: Path, settings: dict[str, Any], state: State | None = None, **content: Any) -> Path:
-    """A folder with a checkpoint, its dictionaries and its codes; ``content`` is put into the checkpoint."""
+    """Write a folder with a checkpoint, its dictionaries and codes; ``content`` is added to the checkpoint."""
     folder.mkdir(parents=True, exist_ok=True)
     save(folder / "model.pt", {"args": argparse.Namespace(**settings), "cfg": None, **content}, settings, state)
     target = SOURCE_TOKENS if settings["share_all_embeddings"] else TARGET_TOKENS
@@ -269,12 +271,12 @@ def save(path: Path, content: dict[str, Any], settings: dict[str, Any], state: S
 
 
 def write_dictionary(path: Path, tokens: Sequence[str]) -> None:
-    lines = [f"{token} {100 - place}" for place, token in enumerate(tokens)]
+    lines = [f"{token} {100 - index}" for index, token in enumerate(tokens)]
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
 def as_cfg(settings: dict[str, Any]) -> dict[str, Any]:
-    """The settings in the parts that newer versions write."""
+    """Return the settings in the sections of newer versions."""
     task = {name: settings[name] for name in ("data", "source_lang", "target_lang")}
     return {
         "_name": None,
@@ -287,7 +289,7 @@ def as_cfg(settings: dict[str, Any]) -> dict[str, Any]:
 
 
 def as_omegaconf(settings: dict[str, Any]) -> Any:
-    """The settings as objects of omegaconf, with those of the model nested, as its dataclass has them."""
+    """Return the settings as objects of omegaconf, nested as in fairseq's dataclasses."""
     nested = {
         side: {name.removeprefix(f"{side}_"): value for name, value in settings.items() if name.startswith(side)}
         for side in ("encoder", "decoder")
@@ -309,7 +311,7 @@ CLASSES: dict[tuple[str, str], type] = {}
 
 
 def _made(module: str, name: str, **state: Any) -> Any:
-    """An object that is pickled under a name of another package."""
+    """Return an object that is pickled under the name of a class of another package."""
     kind = CLASSES.setdefault((module, name), type(name, (), {"__module__": module}))
     made = kind()
     made.__dict__.update({"_metadata": None, "_parent": None, **state})
@@ -318,7 +320,7 @@ def _made(module: str, name: str, **state: Any) -> Any:
 
 @contextmanager
 def pretended_modules() -> Iterator[None]:
-    """While this lasts, pickle finds the classes of packages that are not installed."""
+    """Let pickle find classes of packages that are not installed."""
     made = {}
     for (module, name), kind in CLASSES.items():
         setattr(made.setdefault(module, ModuleType(module)), name, kind)

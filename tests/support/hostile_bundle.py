@@ -1,4 +1,4 @@
-"""Bundles that a stranger might have made: changed files, with hashes that fit all the same."""
+"""Change the files of a bundle and update its hashes, as an attacker could."""
 
 import hashlib
 import json
@@ -17,7 +17,7 @@ def copy_bundle(folder: Path, source: Path = EMBEDDED) -> Path:
 
 
 def rehash(folder: Path) -> None:
-    """Let the manifest say what the files are now."""
+    """Update the hashes and sizes in the manifest."""
     path = folder / tensor_names.MANIFEST
     content = json.loads(path.read_text(encoding="utf-8"))
     for name in content["files"]:

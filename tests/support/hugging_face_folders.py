@@ -1,4 +1,4 @@
-"""Every kind of Hugging Face folder that is read, with the tokenizer of transformers for it."""
+"""Write every kind of Hugging Face folder, with the tokenizer of transformers for it."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -20,7 +20,7 @@ from transformers import (
 from seq2edge_export.loaders import load_checkpoint
 
 TAGS = ("deu", "fra", "zho_Hans")
-Write = Callable[[Path], Any]  # writes a folder and gives the model
+Write = Callable[[Path], Any]  # writes a folder and returns the model
 
 BART_LIKE: dict[str, tuple[Write, Any]] = {
     "marian": (lambda folder: write_marian(folder, tags=TAGS), MarianTokenizer),
@@ -45,14 +45,14 @@ FOLDERS: dict[str, tuple[Write, Any]] = {
     "mt5": (lambda folder: t5_model(folder, "mt5"), T5Tokenizer),
 }
 AS_SENTENCEPIECE = {"marian", "marian-separate", "m2m100"}  # transformers runs SentencePiece itself
-CONVERTED = {"mbart", "mbart50", "pegasus"}  # transformers makes another tokenizer of the SentencePiece model
+CONVERTED = {"mbart", "mbart50", "pegasus"}  # transformers converts the SentencePiece model
 
 
 def assert_same_text(
     folder: Path, tokenizer: Any, texts: list[str], *, spaces: str = "as they are", prefix: str = ""
 ) -> None:
-    """The ids of all texts, and the texts of these ids, are those of transformers."""
-    original = load_checkpoint(folder).original()
+    """Check that ids and decoded texts are those of transformers."""
+    original = load_checkpoint(folder).source_model()
     if "src_lang" in vars(type(tokenizer)):
         tokenizer.src_lang = original.languages.source
     ours = original.tokenizer()

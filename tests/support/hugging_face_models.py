@@ -1,4 +1,4 @@
-"""Tiny folders as transformers writes them, with seeded weights, and the comparison with its ``generate``."""
+"""Write tiny seeded folders with transformers, and compare translations with its ``generate``."""
 
 import json
 from dataclasses import dataclass
@@ -49,34 +49,33 @@ CLASSES: dict[str, tuple[type, type]] = {
 
 @dataclass(frozen=True)
 class Pair:
-    """A bundle, and the model of transformers that it was made from."""
+    """A bundle and its source model in transformers."""
 
     translator: Any
     model: PreTrainedModel
     tokenizer: Any
 
-    def assert_same(self, texts: list[str], *, say: dict[str, Any] | None = None, **options: Any) -> None:
-        """Tokens, scores and text of every output; ``say`` are options of ours alone, such as languages."""
-        ours = say if say is not None else options
-        found = self.translator.translate(texts, **ours)
-        wanted = generate(self.model, self.tokenizer(texts, padding=True, return_tensors="pt"), **options)
-        count = len(wanted.sequences) // len(texts)
-        fill = {self.model.config.pad_token_id, first_end(self.model, options)}  # transformers takes an id 0 for none
-        named = self.translator.tokenizer.target.get_piece_size()  # M2M100 has rows behind, which it writes as <unk>
-        for place, result in enumerate(found):
-            for rank, one in enumerate((result, *result.alternatives)):
-                row = wanted.sequences[place * count + rank].tolist()[1:]
-                assert list(one.tokens) == row[: len(one.tokens)], texts[place]
-                assert set(row[len(one.tokens) :]) <= fill
+    def assert_same(self, texts: list[str], *, ours: dict[str, Any] | None = None, **options: Any) -> None:
+        """Compare tokens, scores and text of every output; ``ours`` are options of seq2edge only, such as languages."""
+        results = self.translator.translate(texts, **(options if ours is None else ours))
+        expected = generate(self.model, self.tokenizer(texts, padding=True, return_tensors="pt"), **options)
+        count = len(expected.sequences) // len(texts)
+        fill = {self.model.config.pad_token_id, first_end(self.model, options)}  # transformers treats id 0 as None
+        named = self.translator.tokenizer.target.get_piece_size()  # M2M100 has unused rows, which it decodes as <unk>
+        for index, result in enumerate(results):
+            for rank, output in enumerate((result, *result.alternatives)):
+                row = expected.sequences[index * count + rank].tolist()[1:]
+                assert list(output.tokens) == row[: len(output.tokens)], texts[index]
+                assert set(row[len(output.tokens) :]) <= fill
                 shown = [token for token in row if token < named]
-                assert one.text.strip() == self.tokenizer.decode(shown, skip_special_tokens=True).strip()
-                if "sequences_scores" in wanted:
-                    difference = abs(one.score - wanted.sequences_scores[place * count + rank].item())
-                    assert difference < score_limit(len(one.tokens), options.get("length_penalty", 1.0))
+                assert output.text.strip() == self.tokenizer.decode(shown, skip_special_tokens=True).strip()
+                if "sequences_scores" in expected:
+                    difference = abs(output.score - expected.sequences_scores[index * count + rank].item())
+                    assert difference < score_limit(len(output.tokens), options.get("length_penalty", 1.0))
 
 
 def score_limit(tokens: int, length_penalty: float) -> float:
-    """How far scores may be apart: a sum of log-probabilities, each off by 1e-5, divided by a power of the length."""
+    """Return the tolerance of a sum of log-probabilities, each off by 1e-5, divided by a power of the length."""
     return max(1e-4, 1e-5 * tokens ** (1 - length_penalty))
 
 
@@ -91,7 +90,7 @@ def generate(model: PreTrainedModel, inputs: Any, **options: Any) -> Any:
 
 
 def make_model(family: str, *, seed: int = 3, **settings: Any) -> PreTrainedModel:
-    """Seeded weights, scaled so that texts become different outputs."""
+    """Return a model with seeded weights, scaled so that different texts have different outputs."""
     config_class, model_class = CLASSES[family]
     torch.manual_seed(seed)
     model = model_class(config_class(**(SHAPE | settings))).eval()
@@ -109,7 +108,7 @@ def make_model(family: str, *, seed: int = 3, **settings: Any) -> PreTrainedMode
 
 
 def write_marian(folder: Path, *, separate: bool = False, tags: tuple[str, ...] = (), **settings: Any) -> MarianMTModel:
-    """A folder like those of OPUS-MT: two SentencePiece models, a vocabulary, a padding id that is the last."""
+    """Write a folder like OPUS-MT: two SentencePiece models and a vocabulary whose last id is padding."""
     folder.mkdir(parents=True)
     halves = [text for text in sentences() if text.isascii()], [text for text in sentences() if not text.isascii()]
     if not separate:
@@ -142,7 +141,7 @@ def write_marian(folder: Path, *, separate: bool = False, tags: tuple[str, ...] 
 
 
 def write_bart(folder: Path, **settings: Any) -> PreTrainedModel:
-    """Byte-level BPE in ``vocab.json`` and ``merges.txt``; the search defaults of a model that shortens texts."""
+    """Write byte-level BPE in ``vocab.json`` and ``merges.txt``, and the search options of a summarization model."""
     folder.mkdir(parents=True)
     tokenizer = Tokenizer(BPE())
     tokenizer.pre_tokenizer = ByteLevel(add_prefix_space=False)
@@ -167,7 +166,7 @@ def write_pegasus(folder: Path, **settings: Any) -> PreTrainedModel:
 
 
 def write_mbart(folder: Path, *, fifty: bool = False, **settings: Any) -> PreTrainedModel:
-    """mBART, whose decoder starts with the tag of the target, or mBART-50, which is forced to make it first."""
+    """Write mBART, whose decoder starts with the target tag, or mBART-50, where it is the forced first token."""
     folder.mkdir(parents=True)
     pieces = train_sentencepiece(sentences(), 400)
     (folder / "sentencepiece.bpe.model").write_bytes(pieces)
@@ -204,7 +203,7 @@ def write_nllb(folder: Path, **settings: Any) -> PreTrainedModel:
 
 
 def save(model: Any, folder: Path, **options: Any) -> Any:
-    """Write a model with its search defaults."""
+    """Write a model with its search options."""
     for name, value in options.items():
         setattr(model.generation_config, name, value)
     model.save_pretrained(folder)

@@ -1,4 +1,4 @@
-"""Tiny models in Marian's formats, and what Marian computes with them in numpy; with nothing of the reader."""
+"""Write tiny models in Marian's formats and compute them in numpy, independently of the reader."""
 
 import io
 import struct
@@ -82,14 +82,14 @@ VARIANTS: dict[str, dict[str, Any]] = {
 
 @dataclass
 class Marian:
-    """What a model file holds; change it before writing to make another one."""
+    """The content of a model file; tests change it before it is written."""
 
     config: dict[str, Any]
-    tensors: dict[str, Array] = field(default_factory=dict)  # float32, as Marian lays them out
+    tensors: dict[str, Array] = field(default_factory=dict)  # float32, in Marian's layout
 
 
 def made(config: Mapping[str, Any] = STUDENT, seed: int = 6) -> Marian:
-    """Random weights, large enough to say different things."""
+    """Return a model with random weights, large enough for different outputs."""
     random = np.random.default_rng(seed)
     model = Marian(dict(config))
     for name, shape in _shapes(model.config):
@@ -100,7 +100,7 @@ def made(config: Mapping[str, Any] = STUDENT, seed: int = 6) -> Marian:
         numbers = random.normal(0, spread, shape) + ("_scale" in name)
         model.tensors[name] = numbers.astype(np.float32)
     if "decoder_ff_logit_out_b" in model.tensors:
-        model.tensors["decoder_ff_logit_out_b"][0, EOS] += 2  # so that it comes now and then
+        model.tensors["decoder_ff_logit_out_b"][0, EOS] += 2  # so that some outputs end
     return model
 
 
@@ -162,14 +162,14 @@ def _norms(name: str, operations: str, suffix: str, config: Mapping[str, Any]) -
 
 
 def _output(config: Mapping[str, Any]) -> str:
-    """The tensor that is the output projection."""
+    """Return the name of the output projection."""
     if config["tied-embeddings-all"] or (config["tied-embeddings"] and config["tied-embeddings-src"]):
         return "Wemb"
     return "decoder_Wemb" if config["tied-embeddings"] else "decoder_ff_logit_out_Wt"
 
 
 class Reference:
-    """Marian's definition in double precision, one sentence and one token after the other."""
+    """Marian's model in double precision, one sentence and one token at a time."""
 
     def __init__(self, model: Marian) -> None:
         self.config = model.config
@@ -177,13 +177,13 @@ class Reference:
         self.width = model.config["dim-emb"]
 
     def logits(self, source: Sequence[int], target: Sequence[int]) -> Array:  # (T + 1, V)
-        """For the first token, and for the one behind each of the target."""
+        """Return the logits of the first token, and of the one after each target token."""
         context = self._encode(source)
         step = _Steps(self, context)
         return np.stack([step(None), *(step(token) for token in target)])
 
     def greedy(self, source: Sequence[int], most: int) -> list[int]:
-        """The likeliest tokens, without the unknown one, up to the end mark."""
+        """Return the most likely tokens except the unknown one, up to the end token."""
         step, found = _Steps(self, self._encode(source)), []
         token: int | None = None
         while len(found) < most and token != EOS:
@@ -213,12 +213,12 @@ class Reference:
         return np.zeros((1, self.width)) if token is None else self._table("decoder")[[token]]
 
     def attend(self, name: str, states: Array, seen: Array | None) -> Array:
-        """Attention with all around it; to themselves if nothing else is seen."""
-        heads, inside = self.config["transformer-heads"], self.process(f"{name}_Wo", "preprocess", states, None, "_pre")
-        seen = inside if seen is None else seen
+        """Compute an attention sublayer; self-attention if ``seen`` is None."""
+        heads, normed = self.config["transformer-heads"], self.process(f"{name}_Wo", "preprocess", states, None, "_pre")
+        seen = normed if seen is None else seen
         queries, keys, values = (
             self.linear(name, letter, one).reshape(len(one), heads, -1).swapaxes(0, 1)
-            for letter, one in (("q", inside), ("k", seen), ("v", seen))
+            for letter, one in (("q", normed), ("k", seen), ("v", seen))
         )
         scores = queries @ keys.swapaxes(1, 2) / keys.shape[2] ** 0.5
         weights = np.exp(scores - scores.max(axis=2, keepdims=True))
@@ -260,7 +260,7 @@ class Reference:
 
 
 class _Steps:
-    """The decoder: each call takes the token before, or none at the start, and gives the logits of the next."""
+    """The decoder: each call takes the previous token, None at the start, and returns the logits of the next."""
 
     def __init__(self, model: Reference, context: Array) -> None:
         self.model, self.context, self.count = model, context, 0
@@ -273,23 +273,23 @@ class _Steps:
         model = self.model
         states = model.embed(model.token(token), self.count)  # (1, D)
         states = model.process("decoder_emb", "postprocess-emb", states, None, "_pre")
-        for place, layer in enumerate(self.layers):
-            states = self._look_back(f"decoder_l{layer}", place, states)
+        for index, layer in enumerate(self.layers):
+            states = self._autoregression(f"decoder_l{layer}", index, states)
             states = model.attend(f"decoder_l{layer}_context", states, self.context)
             states = model.feed_forward(f"decoder_l{layer}_ffn", states)
         self.count += 1
         return model.project(model.process("decoder_top", "postprocess-top", states, states, ""))[0]
 
-    def _look_back(self, name: str, place: int, states: Array) -> Array:
+    def _autoregression(self, name: str, index: int, states: Array) -> Array:
         model = self.model
         if model.config["transformer-decoder-autoreg"] == "self-attention":
-            inside = model.process(f"{name}_self_Wo", "preprocess", states, None, "_pre")
-            self.before[place] = np.concatenate([self.before[place], inside])
-            return model.attend(f"{name}_self", states, self.before[place])
-        inside = model.process(f"{name}_rnn", "preprocess", states, None, "_pre")
-        keep = 1 / (1 + np.exp(-model.linear(f"{name}_rnn", "f", inside)))
-        self.cells[place] = keep * self.cells[place] + (1 - keep) * (inside @ model.tensors[f"{name}_rnn_W"])
-        return model.process(f"{name}_rnn_ffn", "postprocess", np.maximum(self.cells[place], 0), states, "")
+            normed = model.process(f"{name}_self_Wo", "preprocess", states, None, "_pre")
+            self.before[index] = np.concatenate([self.before[index], normed])
+            return model.attend(f"{name}_self", states, self.before[index])
+        normed = model.process(f"{name}_rnn", "preprocess", states, None, "_pre")
+        keep = 1 / (1 + np.exp(-model.linear(f"{name}_rnn", "f", normed)))
+        self.cells[index] = keep * self.cells[index] + (1 - keep) * (normed @ model.tensors[f"{name}_rnn_W"])
+        return model.process(f"{name}_rnn_ffn", "postprocess", np.maximum(self.cells[index], 0), states, "")
 
 
 # type, dtype, bytes of a register
@@ -306,20 +306,20 @@ INTEGERS = {
 
 
 def is_rounded(name: str, form: Format) -> bool:
-    """Whether Marian's converter makes integers of a tensor."""
+    """Return whether Marian's converter quantizes a tensor."""
     is_matrix = name.rfind("_W") in (len(name) - 3, len(name) - 2) and "_ln_" not in name
     return form in INTEGERS and (is_matrix or (form == "bergamot8" and name.endswith("Wemb")))
 
 
 def rounded(name: str, tensor: Array, form: Format) -> tuple[Array, np.float32]:
-    """The integers of a tensor, as it lies, and what they were multiplied by."""
+    """Return the integers of a tensor in its own layout, and their scale."""
     _, dtype, _ = INTEGERS[form]
     scale = np.float32(1024) if dtype == np.int16 else np.float32(127) / np.abs(tensor).max()
     return np.clip(np.rint(tensor * scale), -127 if dtype == np.int8 else -32768, 32767).astype(dtype), scale
 
 
 def left_of(name: str, tensor: Array, form: Format) -> Array:
-    """The numbers that a reader finds."""
+    """Return a tensor after quantization."""
     if form == "float16":
         return tensor.astype(np.float16).astype(np.float32)
     if not is_rounded(name, form):
@@ -353,7 +353,7 @@ def bin_of(model: Marian, form: Format = "float32", *, extra: Mapping[str, Array
 
 
 def packed(items: Sequence[tuple[str, int, tuple[int, ...], bytes]]) -> bytes:
-    """The file itself: headers, names, shapes, a gap up to a multiple of 256, contents."""
+    """Return the file: headers, names, shapes, padding to a multiple of 256, contents."""
     out = io.BytesIO()
     out.write(struct.pack("<QQ", 1, len(items)))
     for name, kind, shape, content in items:
@@ -384,7 +384,7 @@ def _item(name: str, tensor: Array, form: Format) -> tuple[int, tuple[int, ...],
 
 
 def _prepared(transposed: Array, length: int) -> Array:
-    """Eight columns at a time, in pieces as long as a register: one piece of each column, then the next."""
+    """Store eight columns at a time, cut into runs of the length of a register."""
     found = [
         transposed[column + offset, row : row + length]
         for column in range(0, transposed.shape[0], 8)
@@ -408,7 +408,7 @@ def yaml_of(config: Mapping[str, Any]) -> str:
 
 @cache
 def pieces(size: int = 64) -> bytes:
-    """A SentencePiece model with the ids that Marian gives it."""
+    """Return a SentencePiece model with the special ids of Marian."""
     out = io.BytesIO()
     SentencePieceTrainer.train(
         sentence_iterator=iter(SENTENCES),
@@ -423,7 +423,7 @@ def pieces(size: int = 64) -> bytes:
 
 
 def write_folder(folder: Path, model: Marian | None = None, form: Format = "float32", search: str = "") -> Path:
-    """A model with its vocabulary, as Bergamot ships it."""
+    """Write a model with its vocabulary, as Bergamot ships it."""
     folder.mkdir(parents=True, exist_ok=True)
     write_bin(folder / "model.xx.intgemm.alphas.bin", model or made(), form)
     (folder / "vocab.xx.spm").write_bytes(pieces())

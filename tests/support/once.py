@@ -1,4 +1,4 @@
-"""What takes long is made by one test process for all."""
+"""Share expensive fixtures between test processes."""
 
 import os
 import time
@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-LONGEST = 600  # seconds that another process may take
+TIMEOUT = 600  # seconds to wait for another process
 
 
 def once(factory: pytest.TempPathFactory, name: str, make: Callable[[Path], object]) -> Path:
-    """A folder that whoever wants it first fills; the others wait for it."""
+    """Return a folder that the first process fills and the others wait for."""
     base = factory.getbasetemp()
     folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / name
     ready, failed = folder.with_suffix(".ready"), folder.with_suffix(".failed")
@@ -30,8 +30,8 @@ def once(factory: pytest.TempPathFactory, name: str, make: Callable[[Path], obje
 
 
 def _wait(ready: Path, failed: Path) -> None:
-    until = time.monotonic() + LONGEST
+    until = time.monotonic() + TIMEOUT
     while not ready.exists():
-        assert not failed.exists(), f"another process could not make {ready.stem}"
+        assert not failed.exists(), f"another process failed to make {ready.stem}"
         assert time.monotonic() < until, f"another process has not made {ready.stem}"
         time.sleep(0.05)

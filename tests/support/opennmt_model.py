@@ -1,6 +1,6 @@
-"""Write tiny models as OpenNMT-py 3 and eole do, and compute what they compute, with nothing of the reader.
+"""Write tiny models in the formats of OpenNMT-py 3 and eole, and compute them independently of the reader.
 
-The tensors have eole's names; ``as_onmt`` gives them those of OpenNMT-py.
+The tensors have eole's names; ``as_onmt`` converts them to those of OpenNMT-py.
 """
 
 import argparse
@@ -45,19 +45,19 @@ ONMT_NAMES = (
 
 @dataclass(frozen=True, kw_only=True)
 class Shape:
-    """What both frameworks can say, and nothing of ours."""
+    """The settings of a model in both frameworks, independent of ours."""
 
     heads: int = 4
     key_heads: int = 4
     head_width: int = WIDTH // 4
-    scaling: float | None = None  # eole's
+    scaling: float | None = None  # eole only
     activation: str = "relu"
     gated: bool = False
     norm: Literal["standard", "rms"] = "standard"
     epsilon: float = 1e-6
     positions: Literal["SinusoidalInterleaved", "SinusoidalConcat", "Learned", None] = "SinusoidalInterleaved"
-    normalize: bool = False  # eole's
-    shift: int = 0  # eole's
+    normalize: bool = False  # eole only
+    shift: int = 0  # eole only
     attention_bias: bool = False
     feed_forward_bias: bool = False
     output_bias: bool = True
@@ -67,7 +67,7 @@ class Shape:
 
 
 def seeded(shape: Shape, seed: int = 7) -> dict[str, Tensor]:
-    """Random tensors, large enough to say different things, and an end that comes."""
+    """Return random tensors, large enough for different outputs that end."""
     made = _Tensors(shape, seed)
     made.embeddings()
     for number in range(LAYERS):
@@ -80,7 +80,7 @@ def seeded(shape: Shape, seed: int = 7) -> dict[str, Tensor]:
         made.state["generator.weight"] = made.state["tgt_emb.embeddings.weight"]
     if shape.output_bias:
         made.state["generator.bias"][PIECES.index("</s>")] += 3
-        made.state["generator.bias"][[piece.startswith("<0x") for piece in PIECES]] -= 20  # bytes make no text
+        made.state["generator.bias"][[piece.startswith("<0x") for piece in PIECES]] -= 20  # bytes are not text
     return made.state
 
 
@@ -147,14 +147,14 @@ def _positions(shape: Shape, side: str, learned: Tensor) -> dict[str, Tensor]:
 
 
 class Reference:
-    """One sentence at a time, nothing kept from step to step."""
+    """Computes one sentence at a time, without a cache."""
 
     def __init__(self, shape: Shape, state: Mapping[str, Tensor]) -> None:
         self.shape = shape
         self.state = state
 
     def logits(self, source: list[int], target: list[int]) -> Tensor:
-        """Of the token behind each of the target's (T, V)."""
+        """Return the logits of the token after each target token (T, V)."""
         seen = self._embed("src", source)
         for number in range(LAYERS):
             seen = self._layer(f"encoder.transformer_layers.{number}", seen, None)
@@ -228,7 +228,7 @@ def as_onmt(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 
 def onmt_options(shape: Shape) -> dict[str, Any]:
-    """Those of a training that decide what the model computes, and how texts are cut."""
+    """Return the training options that decide what the model computes and how texts are tokenized."""
     gated = {"silu": "silu", "gelu": "gated-gelu"}
     return {
         "model_task": "seq2seq",
@@ -252,7 +252,7 @@ def onmt_options(shape: Shape) -> dict[str, Any]:
 
 
 def onmt_content(shape: Shape, state: Mapping[str, Tensor]) -> dict[str, Any]:
-    """What goes into a checkpoint file; change it before writing to make another one."""
+    """Return the content of a checkpoint file; tests change it before it is written."""
     named = as_onmt(state)
     generator = {name.removeprefix("generator."): named.pop(name) for name in list(named) if "generator" in name}
     return {
@@ -276,7 +276,7 @@ def write_onmt(folder: Path, content: Mapping[str, Any]) -> Path:
 
 
 def eole_config(shape: Shape) -> dict[str, Any]:
-    """As eole writes it: what was set and nothing else."""
+    """Return the config as eole writes it, without defaults."""
     name = f"gated-{shape.activation}" if shape.gated else shape.activation
     side = {
         "heads": shape.heads,

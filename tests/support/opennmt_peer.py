@@ -1,8 +1,8 @@
-"""Run where OpenNMT-py and eole are installed: translate, and write what they say to a file.
+"""Translate with OpenNMT-py or eole, in the environment where they are installed.
 
-``python opennmt_peer.py onmt|eole WANTED.json FOUND.json``. WANTED: ``model``, ``options`` that say how texts are cut,
-``texts``, and ``tokens``, the same texts as lists of tokens. FOUND: by the number of beams, the translated texts, the
-translated tokens, and the scores of these.
+``python opennmt_peer.py onmt|eole JOB.json RESULTS.json``. A job has ``model``, ``options`` of the tokenization,
+``texts``, and ``tokens``, the same texts as lists of tokens. The results have, by the number of beams, the translated
+texts, the translated tokens, and the scores of the latter.
 """
 
 import json
@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any
 
 BEAMS = (1, 4)
-Found = tuple[list[str], list[float]]
+Results = tuple[list[str], list[float]]
 
 
-def translate_onmt(model: str, sources: list[str], beams: int, options: dict[str, str]) -> Found:
+def translate_onmt(model: str, sources: list[str], beams: int, options: dict[str, str]) -> Results:
     from onmt.bin.translate import _get_parser
     from onmt.inference_engine import InferenceEnginePY
     from onmt.utils.parse import ArgumentParser
@@ -31,26 +31,26 @@ def translate_onmt(model: str, sources: list[str], beams: int, options: dict[str
     return [best for best, *_ in texts], [float(best) for best, *_ in scores]
 
 
-def translate_eole(model: str, sources: list[str], beams: int, options: dict[str, Any]) -> Found:
+def translate_eole(model: str, sources: list[str], beams: int, options: dict[str, Any]) -> Results:
     from eole.config.run import PredictConfig
     from eole.inference_engine import InferenceEnginePY
 
-    cut = {} if options else {"transforms": []}  # the folder knows how texts are cut
+    cut = {} if options else {"transforms": []}  # the folder names the tokenization
     config = PredictConfig(model_path=model, src="none", beam_size=beams, max_length_ratio=0, gpu_ranks=[], **cut)
     scores, _, texts = InferenceEnginePY(config).infer_list(sources)
     return [best for best, *_ in texts], [float(best) for best, *_ in scores]
 
 
-def main(framework: str, wanted: str, found: str) -> None:
+def main(framework: str, job_file: str, results_file: str) -> None:
     warnings.simplefilter("ignore")
     translate = {"onmt": translate_onmt, "eole": translate_eole}[framework]
-    job = json.loads(Path(wanted).read_text(encoding="utf-8"))
+    job = json.loads(Path(job_file).read_text(encoding="utf-8"))
     results = {}
     for beams in BEAMS:
         texts, _ = translate(job["model"], job["texts"], beams, job["options"])
         tokens, scores = translate(job["model"], [" ".join(tokens) for tokens in job["tokens"]], beams, {})
         results[beams] = {"texts": texts, "tokens": [text.split() for text in tokens], "scores": scores}
-    Path(found).write_text(json.dumps(results), encoding="utf-8")
+    Path(results_file).write_text(json.dumps(results), encoding="utf-8")
 
 
 if __name__ == "__main__":

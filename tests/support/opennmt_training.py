@@ -1,4 +1,4 @@
-"""Train tiny models with OpenNMT-py and eole, where a Python has them: they learn to turn the order of words around."""
+"""Train tiny models with OpenNMT-py and eole to reverse the order of words."""
 
 import io
 import json
@@ -35,11 +35,11 @@ TRAINING = {
 
 @dataclass(frozen=True)
 class Model:
-    """What a framework is told to train; the rest is the same for all."""
+    """The settings that differ between trained models."""
 
     framework: str
     cutter: str
-    shared: bool  # one vocabulary
+    shared: bool  # source and target share a vocabulary
     options: dict[str, Any]
 
 
@@ -85,7 +85,7 @@ MODELS = {
             "layer_norm": "rms",
             "mlp_activation_fn": "gated-gelu",
             "add_qkvbias": True,
-            "add_final_linear_bias": True,  # unsaid, eole 0.6 trains an encoder without and then makes one up
+            "add_final_linear_bias": True,  # by default, eole 0.6 trains an encoder without one and then adds it
             "add_ffnbias": True,
             "heads_kv": 1,
         },
@@ -94,7 +94,7 @@ MODELS = {
 
 
 def train(python: Path, folder: Path, model: Model) -> Path:
-    """The checkpoint of a model; all files are in the folder."""
+    """Train a model and return its checkpoint; all files are in the folder."""
     for side, lines in SIDES.items():
         write_lines(folder / f"text.{side}", lines)
     for side, tokens in cut(python, folder, model).items():
@@ -104,18 +104,18 @@ def train(python: Path, folder: Path, model: Model) -> Path:
     program = ["onmt.bin.train"] if model.framework == "onmt" else ["eole.bin.main", "train"]
     run(python, folder, "-m", *program, "-config", "config.yaml")
     for path in folder.glob("model_step_*.safetensors"):
-        path.rename(path.with_suffix(".00.safetensors"))  # OpenNMT-py writes no number, but reads only files with one
+        path.rename(path.with_suffix(".00.safetensors"))  # OpenNMT-py writes no number, but reads only numbered files
     return folder / (f"model_step_{STEPS}.pt" if model.framework == "onmt" else "model")
 
 
 def cut_like(model: Model, folder: Path) -> dict[str, str]:
-    """The options of OpenNMT-py that cut texts as in training."""
+    """Return the options of OpenNMT-py that tokenize texts as in training."""
     names = {side: str(folder / subwords(model, side)) for side in SIDES}
     return {"transforms": model.cutter, "src_subword_model": names["src"], "tgt_subword_model": names["tgt"]}
 
 
 def cut(python: Path, folder: Path, model: Model) -> dict[str, list[str]]:
-    """The tokens of both sides, together where the vocabulary is shared, after the subword models were made."""
+    """Train the subword models and return the tokens of both sides, together if the vocabulary is shared."""
     lines = {"": SIDES["src"] + SIDES["tgt"]} if model.shared else SIDES
     tokens = {}
     for side, texts in lines.items():
@@ -185,7 +185,7 @@ def write_lines(path: Path, lines: Iterable[str]) -> None:
 
 
 def run(python: Path, folder: Path, *arguments: str) -> None:
-    """Run one of the frameworks' programs; they load files of their own with pickle."""
+    """Run a program of a framework, which may unpickle its own files."""
     kept = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     chosen = {"OMP_NUM_THREADS": "1", "TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD": "1", "PYTHONWARNINGS": "ignore"}
     done = subprocess.run(

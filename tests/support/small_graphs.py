@@ -1,4 +1,4 @@
-"""Small graphs for the tests of graph passes: a product in each form, a lookup, and both with one weight."""
+"""Build small graphs for tests of graph passes: linear layers in each form, and a tied embedding."""
 
 from pathlib import Path
 
@@ -34,7 +34,7 @@ def finish(tape: ir.tape.Tape, inputs: list[ir.Value], outputs: dict[str, ir.Val
 
 
 def multiply(tape: ir.tape.Tape, form: str, x: ir.Value, channels: np.ndarray, bias: np.ndarray) -> ir.Value:
-    """What a linear layer with weights (N, K) is traced to."""
+    """Add a linear layer with weights (N, K) in the form that tracing produces."""
     bias_value = constant(tape, "linear.bias", bias)
     if form == "MatMul":
         product = tape.op("MatMul", [x, constant(tape, "linear.weight", channels.T.copy())])
@@ -45,7 +45,7 @@ def multiply(tape: ir.tape.Tape, form: str, x: ir.Value, channels: np.ndarray, b
 
 
 def linear(form: str, channels: np.ndarray, bias: np.ndarray, *, relu: bool = False) -> ir.Model:
-    """A linear layer, or one behind a ReLU: x (rows, K) -> y (rows, N)."""
+    """Return a linear layer, optionally after a ReLU: x (rows, K) -> y (rows, N)."""
     tape, x = ir.tape.Tape(), given("x", ["rows", channels.shape[1]])
     left = tape.op("Relu", [x]) if relu else x
     return finish(tape, [x], {"y": multiply(tape, form, left, channels, bias)})
@@ -61,7 +61,7 @@ def tied(table: np.ndarray) -> ir.Model:
 
 
 def load(model: ir.Model, folder: Path) -> onnxruntime.InferenceSession:
-    """Write a graph with its weights beside it, as in a bundle, and load it."""
+    """Write a graph with external weights, as in a bundle, and load it."""
     save_sharing_weights({folder / "graph.onnx": model}, folder / "weights.bin")
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1
@@ -69,7 +69,7 @@ def load(model: ir.Model, folder: Path) -> onnxruntime.InferenceSession:
 
 
 def run(model: ir.Model, folder: Path, feed: dict[str, np.ndarray]) -> list[np.ndarray]:
-    """What a graph gives from a file; a model can be written once."""
+    """Write a graph, which can be done once, and return its outputs."""
     return load(model, folder).run(None, feed)
 
 

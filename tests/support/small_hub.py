@@ -1,4 +1,4 @@
-"""A Hugging Face Hub on this machine with one model, for the client that downloads from the real one."""
+"""Serve one model like the Hugging Face Hub, for tests of downloads."""
 
 import hashlib
 import json
@@ -13,7 +13,7 @@ COMMIT = "1" * 40
 
 @contextmanager
 def small_hub(name: str, folder: Path) -> Iterator[tuple[str, list[str]]]:
-    """Serve the files of a folder under the name of a model; gives the address, and the files that were fetched."""
+    """Serve the files of a folder under the name of a model; yield the address and the list of fetched files."""
     fetched: list[str] = []
 
     class Handler(BaseHTTPRequestHandler):
@@ -24,7 +24,7 @@ def small_hub(name: str, folder: Path) -> Iterator[tuple[str, list[str]]]:
             self._answer(body=True)
 
         def log_message(self, format: str, *arguments: object) -> None:
-            """Nobody reads it."""
+            """Log nothing."""
 
         def _answer(self, *, body: bool) -> None:
             path = self.path.split("?")[0]

@@ -1,4 +1,4 @@
-"""Two steps side by side."""
+"""Compare two decoders step by step."""
 
 import numpy as np
 from tiny_checkpoint import TINY
@@ -9,7 +9,7 @@ LOGITS = 1e-4  # float32 sums in another order, logits of about 10
 
 
 def assert_steps_close(ours: DecoderState, theirs: DecoderState, count: int, *, prefix: int, beams: int) -> None:
-    """Random tokens behind random rows: a prefix, then more of them, while sentences leave from anywhere."""
+    """Check that logits are close for random tokens and rows, while sentences leave the batch."""
     random = np.random.default_rng(0)
     rows = np.arange(count)[:, None]
     tokens = random.integers(4, TINY.target_vocabulary, (count, 1, prefix))

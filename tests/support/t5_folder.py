@@ -1,4 +1,4 @@
-"""Small T5 models in Hugging Face's folders, with a vocabulary of their own."""
+"""Write small T5 folders with transformers, and a vocabulary for them."""
 
 import io
 import json
@@ -25,7 +25,7 @@ WORDS = {
     "Thai": "น้ำ ภาษาไทย วันนี้",
     "Vietnamese": "Việt Nam đường phố",
 }
-# What normalisation changes, what has no piece, and marks.
+# Text that normalization changes, unknown characters, and special tokens.
 ODD = [
     "ﬁ",
     "①",
@@ -76,12 +76,12 @@ KINDS: dict[str, tuple[Any, Any, dict[str, Any]]] = {
     "mt5": (MT5Config, MT5ForConditionalGeneration, {}),
 }
 SENTINELS = {"t5": 100, "t5-v1.1": 100, "mt5": 0}
-SEEDS = {"t5": 7, "t5-v1.1": 13, "mt5": 11}  # whose outputs differ from each other, and end at times
-UNUSED = 12  # rows behind the vocabulary, as T5 has them
+SEEDS = {"t5": 7, "t5-v1.1": 13, "mt5": 11}  # with different outputs, some of which end
+UNUSED = 12  # rows after the vocabulary, as in T5
 
 
 def lines(count: int, *, seed: int = 0) -> list[str]:
-    """Words of one to three languages, some of them odd, with spaces between or none."""
+    """Return lines of words in one to three languages, some of them odd, with or without spaces."""
     chance = random.Random(seed)
     return [_line(chance) for _ in range(count)]
 
@@ -96,7 +96,7 @@ def _line(chance: random.Random) -> str:
 
 @cache
 def sentencepiece() -> bytes:
-    """A vocabulary with T5's marks: padding 0, end 1, unknown 2, no start."""
+    """Train a vocabulary with the special ids of T5: padding 0, end 1, unknown 2, no start."""
     chance = random.Random(1)
     texts = [" ".join(chance.choices(words.split(), k=8)) for words in WORDS.values() for _ in range(60)]
     content = io.BytesIO()
@@ -116,7 +116,7 @@ def sentencepiece() -> bytes:
 
 
 def write_t5(folder: Path, kind: str = "t5", **changes: Any) -> Path:
-    """A folder as transformers writes it; ``changes`` are settings of config.json."""
+    """Write a folder; ``changes`` are settings of config.json."""
     model = make_t5(kind, **changes)
     model.save_pretrained(folder)
     (folder / "spiece.model").write_bytes(sentencepiece())
@@ -137,7 +137,7 @@ def make_t5(kind: str, **changes: Any) -> PreTrainedModel:
 
 
 def vary(model: PreTrainedModel, seed: int) -> None:
-    """Sublayers outweigh the embeddings, so that outputs are not the first token over and over."""
+    """Scale weights so that sublayers outweigh the embeddings and outputs do not repeat one token."""
     chance = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for name, weight in sorted(model.named_parameters()):
@@ -147,7 +147,7 @@ def vary(model: PreTrainedModel, seed: int) -> None:
                 weight.normal_(std=spread(name), generator=chance)
         model.lm_head.weight[1] *= 3.0
         if model.lm_head.weight is model.shared.weight:
-            model.decoder.final_layer_norm.weight *= 4.0  # logits as far apart as those that are not scaled
+            model.decoder.final_layer_norm.weight *= 4.0  # to spread the logits as in unscaled models
 
 
 def spread(name: str) -> float:

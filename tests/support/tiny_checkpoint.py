@@ -1,4 +1,4 @@
-"""A tiny seeded checkpoint for the tests of export and runtime."""
+"""Write a tiny seeded checkpoint for tests of export and runtime."""
 
 from pathlib import Path
 
@@ -29,18 +29,18 @@ TINY = Architecture(
 )
 
 
-def write_checkpoint(folder: Path, shape: Architecture = TINY, *, seed: int = 5, scaled: bool = True) -> Path:
-    """A checkpoint with random weights that are large enough to say different things."""
+def write_checkpoint(folder: Path, architecture: Architecture = TINY, *, seed: int = 5, scaled: bool = True) -> Path:
+    """Write a checkpoint with random weights, large enough for different outputs."""
     folder.mkdir(parents=True)
     pairs = Pairs(Path("none"), SENTENCES, [text[::-1] for text in SENTENCES])
-    pieces = min(shape.target_vocabulary, TINY.target_vocabulary)  # the sentences have no more
-    settings = TokenizerSettings(vocabulary=pieces, joint_vocabulary=shape.joint_vocabulary)
+    pieces = min(architecture.target_vocabulary, TINY.target_vocabulary)  # more than the sentences have
+    settings = TokenizerSettings(vocabulary=pieces, joint_vocabulary=architecture.joint_vocabulary)
     vocabularies = train_tokenizer(pairs, settings, seed=1)
     for name, content in vocabularies.items():
         (folder / name).write_bytes(content)
     config = CheckpointConfig(
         format_version=1,
-        architecture=shape,
+        architecture=architecture,
         tokens=TOKENS,
         source_tokenizer=next(iter(vocabularies)),
         target_tokenizer=list(vocabularies)[-1],
@@ -57,14 +57,14 @@ def write_checkpoint(folder: Path, shape: Architecture = TINY, *, seed: int = 5,
         max_new_tokens=24,
     )
     save_config(folder, config, generation)
-    model = random_model(shape, seed) if scaled else Transformer(shape, seed=seed)
+    model = random_model(architecture, seed) if scaled else Transformer(architecture, seed=seed)
     save_weights(folder / WEIGHTS, weights_of(model))
     return folder
 
 
-def random_model(shape: Architecture, seed: int) -> Transformer:
-    """Random weights, scaled so that sentences become different texts and some of them end."""
-    model = Transformer(shape, seed=seed).eval()
+def random_model(architecture: Architecture, seed: int) -> Transformer:
+    """Return a model with random weights, scaled so that outputs differ and some of them end."""
+    model = Transformer(architecture, seed=seed).eval()
     random = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for name, parameter in model.named_parameters():

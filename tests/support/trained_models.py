@@ -1,4 +1,4 @@
-"""Small models of transformers that were trained for some seconds, so that their outputs end by themselves."""
+"""Train small models of transformers for some seconds, so that their outputs end."""
 
 import random
 from pathlib import Path
@@ -39,14 +39,14 @@ def train_t5(folder: Path) -> tuple[Any, Any, Pairs]:
 
 
 def reversed_pairs(texts: list[str]) -> Pairs:
-    """What to learn: the words from the last to the first."""
+    """Return texts with their words in reverse order."""
     return [(text, " ".join(reversed(text.split()))) for text in texts]
 
 
 def train(
     model: Any, folder: Path, tokenizer: Any, pairs: Pairs, *, rate: float = 4e-3, steps: int = STEPS
 ) -> tuple[Any, Any, Pairs]:
-    """Learn some pairs nearly by heart and write the model into its folder."""
+    """Overfit on some pairs and write the model into its folder."""
     torch.manual_seed(5)
     optimizer = torch.optim.AdamW(model.parameters(), lr=rate, weight_decay=0.0)
     model.train()

@@ -1,4 +1,4 @@
-"""The model of PyTorch's tutorial on language translation, written anew with the same tensors, and a recipe for it."""
+"""Define the model of PyTorch's translation tutorial with the same tensors, and a recipe for it."""
 
 import json
 import math
@@ -87,11 +87,11 @@ class Seq2SeqTransformer(nn.Module):
         return self.transformer.decoder(self.positional_encoding(self.tgt_tok_emb(tgt)), memory, mask)
 
     def logits(self, source: Tensor, target: Tensor) -> Tensor:
-        """Logits (B, T, V) of ids with the sentences first."""
+        """Return the logits (B, T, V) of batch-first ids."""
         return self.generator(self.decode(target.T, self.encode(source.T))).transpose(0, 1)
 
     def greedy(self, source: list[int], max_len: int) -> list[int]:
-        """The tutorial's greedy_decode: the whole prefix again at every step."""
+        """Run the tutorial's greedy_decode, which computes the whole prefix at every step."""
         memory = self.encode(torch.tensor(source).view(-1, 1))
         tokens = torch.tensor([[BOS]])
         while tokens.size(0) <= max_len and (tokens[-1].item() != EOS):
@@ -101,10 +101,10 @@ class Seq2SeqTransformer(nn.Module):
 
 
 def seeded_model(*, norm_first: bool = False, bias: bool = True, seed: int = 1) -> Seq2SeqTransformer:
-    """Random weights that make different sentences different texts, some of which end."""
+    """Return a model with random weights whose outputs differ and sometimes end."""
     torch.manual_seed(seed)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # nn.Transformer says that batch_first would be faster
+        warnings.simplefilter("ignore")  # nn.Transformer warns that batch_first would be faster
         model = Seq2SeqTransformer(norm_first=norm_first, bias=bias).eval()
     with torch.no_grad():
         for name, parameter in model.named_parameters():
@@ -118,7 +118,7 @@ def seeded_model(*, norm_first: bool = False, bias: bool = True, seed: int = 1) 
 
 @dataclass(frozen=True)
 class Saved:
-    """What a user of the tutorial has on disk."""
+    """The files of a user of the tutorial."""
 
     model: Seq2SeqTransformer
     recipe: Path
@@ -138,7 +138,7 @@ LENGTH = re.compile("max_new_tokens = .*")
 
 
 def save_with_recipe(folder: Path, model: Seq2SeqTransformer, changes: dict[str, str] | None = None) -> Saved:
-    """Save the state dict, draft its recipe and answer the questions in it."""
+    """Save the state dict, draft its recipe and answer the open questions."""
     torch.save(model.state_dict(), folder / "model.pt")
     (folder / "words.de").write_text("\n".join(SOURCE_WORDS) + "\n", encoding="utf-8")
     (folder / "words.json").write_text(json.dumps({word: i for i, word in enumerate(TARGET_WORDS)}), encoding="utf-8")
