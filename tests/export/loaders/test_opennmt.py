@@ -286,7 +286,7 @@ def test_special_tokens_and_search_options_of_eole_are_read(tmp_path: Path) -> N
         ({"pos_ffn_activation_fn": "tanh"}, "the activation tanh"),
         ({"layer_norm": "batch"}, "norms of the kind batch"),
         ({"transforms": ["prefix", "sentencepiece"]}, "the transform prefix"),
-        ({"transforms": ["sentencepiece", "bpe"]}, "several tokenizers, one behind the other (sentencepiece, bpe)"),
+        ({"transforms": ["sentencepiece", "bpe"]}, "several tokenizers, one after another (sentencepiece, bpe)"),
         ({"src_vocab_threshold": 9, "src_subword_vocab": "v"}, "subwords that a vocabulary limits"),
         ({"transforms": ["onmt_tokenize"]}, "pyonmttok that does more than SentencePiece (src: none"),
     ],
@@ -472,7 +472,7 @@ def test_settings_are_plain_values(tmp_path: Path) -> None:
 def test_a_broken_file_is_refused(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "broken.pt"
     path.write_bytes(content)
-    assert "is broken" in refusal(path) or "is no checkpoint of OpenNMT-py 3" in refusal(path)
+    assert "is broken" in refusal(path) or "is not a checkpoint of OpenNMT-py 3" in refusal(path)
 
 
 def test_a_checkpoint_of_opennmt_py_2_is_refused_with_advice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -46,7 +46,7 @@ OUTPUT, LEGACY_OUTPUT, OUTPUT_BIAS = "decoder_ff_logit_out_Wt", "decoder_ff_logi
 TRAINED_POSITIONS = "Wpos"
 Array = NDArray[Any]
 
-# suffix behind the name of a layer -> our linear layer
+# suffix after the name of a layer -> our linear layer
 SELF = {"self_{}q": "attention.query", "self_{}k": "attention.key", "self_{}v": "attention.value"}
 CROSS = {"context_{}q": "cross.query", "context_{}k": "cross.key", "context_{}v": "cross.value"}
 SELF_OUTPUT, CROSS_OUTPUT = {"self_{}o": "attention.output"}, {"context_{}o": "cross.output"}

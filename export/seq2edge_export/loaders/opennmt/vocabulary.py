@@ -91,7 +91,7 @@ def unsupported_text(text: OpenNmtText) -> list[str]:
     problems = [f"the transform {name}" for name in text.transforms if name not in TOKENIZERS and name not in TRAINING]
     tokenizers = [name for name in text.transforms if name in TOKENIZERS]
     if len(tokenizers) > 1:
-        problems.append(f"several tokenizers, one behind the other ({', '.join(tokenizers)})")
+        problems.append(f"several tokenizers, one after another ({', '.join(tokenizers)})")
     for name in tokenizers:
         problems += _unsupported_options(name, text.transforms[name])
     return problems

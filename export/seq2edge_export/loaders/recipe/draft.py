@@ -192,7 +192,7 @@ def _tensors(found: Inspection) -> Iterator[Line]:
 
 
 def _certainty(found: Inspection) -> str:
-    """Comment on how the embeddings were told apart."""
+    """Comment on how the embeddings were distinguished."""
     if found.source_embedding == found.target_embedding:
         return "the only embedding, so used for both"
     return "" if TARGET.search(found.target_embedding) else "TODO check: guessed from the order"
