@@ -17,7 +17,7 @@ from seq2edge.scoring.scorer import Scored, Scorer, forced_log_probabilities, op
 from seq2edge.search.batch_decode import decode
 from seq2edge_export.checkpoint import Checkpoint, load_checkpoint
 from seq2edge_export.torch_engine import TorchEngine
-from seq2edge_graphs.passes.expose import inner_values
+from seq2edge_graphs.passes.subgraph import inner_values
 
 LOGITS = 1e-4  # float32 sums in another order, logits of about 10
 # PyTorch in float32 is itself up to 8e-6 and 1.5e-5 away from PyTorch in float64 here.
@@ -186,6 +186,6 @@ def test_nothing_is_baked_into_the_shapes_of_the_scorer(bundle: Path) -> None:
 
 def test_the_scorer_has_the_inputs_of_the_decoder(scorer: Scorer, engine: OnnxEngine, pairs) -> None:
     read = first_decoder_inputs(scorer.scorer, np.array([[2]]), encode(engine.encoder, pairs[0], pad=engine.pad))
-    wanted = {entry.name: entry.shape for entry in engine.decoder.get_inputs()}
-    assert {entry.name: entry.shape for entry in scorer.scorer.get_inputs()} == wanted
-    assert wanted.keys() == read.keys()
+    expected = {entry.name: entry.shape for entry in engine.decoder.get_inputs()}
+    assert {entry.name: entry.shape for entry in scorer.scorer.get_inputs()} == expected
+    assert expected.keys() == read.keys()

@@ -25,7 +25,7 @@ TINY = Architecture(
     feed_forward=24,
     max_positions=32,
 )
-# float32 sums in another order: a few units in the last place of numbers around 1
+# float32 sums in another order: a few units in the last place of values around 1
 ROUNDING = {"atol": 2e-5, "rtol": 1e-5}
 SHAPES = [
     dataclasses.replace(
