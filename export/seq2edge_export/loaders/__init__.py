@@ -72,7 +72,7 @@ def load_checkpoint(path: Path, family: str = AUTO) -> Checkpoint:
     """Load a checkpoint; ``auto`` asks every family whether it recognizes it. A name on the Hub is downloaded."""
     if family != AUTO and family not in FAMILIES:
         raise UsageError(f"there is no family {family!r}, expected one of {', '.join(FAMILIES)}")
-    path = download(path.as_posix()) if is_hub_name(path) else path
+    path = download(path.as_posix()) if is_hub_name(path) else path.absolute()  # loaders join paths of its files
     name = detect(path) if family == AUTO else family
     try:
         return FAMILIES[name].load(path)
