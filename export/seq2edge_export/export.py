@@ -25,7 +25,7 @@ from seq2edge_export.tracing.user_module import module_graphs
 from seq2edge_export.verify import verify
 from seq2edge_export.weight_offload import offload_weights
 from seq2edge_graphs.bundle_writer import check_target, describe_files, save_sharing_weights, write_manifest
-from seq2edge_graphs.passes.split import extract_outputs, strip
+from seq2edge_graphs.passes.subgraph import extract_outputs, strip
 from seq2edge_graphs.quantize.auto_precision import PrecisionChoice
 from seq2edge_graphs.quantize.config import FP32, QuantizationConfig, TargetPrecision
 from seq2edge_graphs.quantize.pipeline import quantize_in_place

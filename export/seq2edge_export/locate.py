@@ -20,7 +20,7 @@ from seq2edge.engine.engine import OnnxEngine
 from seq2edge_export.torch_engine import TorchEngine
 from seq2edge_export.tracing.graph_modules import EncoderDecoder, GraphModules
 from seq2edge_export.tracing.value_names import PREFIX
-from seq2edge_graphs.passes.expose import expose, inner_values
+from seq2edge_graphs.passes.subgraph import expose, inner_values
 
 OUTPUT = "output"  # name of the output projection
 Values = dict[str, NDArray[np.float32]]

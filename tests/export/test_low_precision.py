@@ -17,7 +17,7 @@ from seq2edge.errors import DataError
 from seq2edge.scoring.scorer import forced_logits
 from seq2edge.text.tokenizer import load_tokenizer
 from seq2edge_graphs.bundle_writer import describe_files, load_with_weights, save_sharing_weights, write_manifest
-from seq2edge_graphs.passes.expose import expose
+from seq2edge_graphs.passes.subgraph import expose
 from seq2edge_graphs.quantize.apply import Grams, plan_precision, quantize, weight_names
 from seq2edge_graphs.quantize.calibration import collect_grams
 
