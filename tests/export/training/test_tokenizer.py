@@ -165,6 +165,9 @@ def test_text_without_a_visible_character_is_refused() -> None:
 
 def test_an_invalid_vocabulary_file_is_one_sentence(tmp_path: Path) -> None:
     (tmp_path / "broken.model").write_bytes(b"not a model")
-    for name, problem in {"broken.model": "is not a valid SentencePiece model", "missing.model": "cannot be read"}.items():
+    for name, problem in {
+        "broken.model": "is not a valid SentencePiece model",
+        "missing.model": "cannot be read",
+    }.items():
         with pytest.raises(DataError, match=f"{name} {problem}"):
             Tokenizer.load(tmp_path / name, tmp_path / name, eos=3)
