@@ -13,7 +13,7 @@ from sacrebleu.metrics.chrf import CHRF
 
 from seq2edge import Translator
 from seq2edge_export.checkpoint import load_checkpoint
-from seq2edge_export.torch_engine import translate_with_torch
+from seq2edge_export.source_model import translate_with_torch
 from seq2edge_export.training.data import read_pairs
 
 

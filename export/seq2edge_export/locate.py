@@ -17,7 +17,7 @@ from seq2edge.devices.session import open_session
 from seq2edge.engine.decoder_inputs import first_decoder_inputs
 from seq2edge.engine.encoder import encode
 from seq2edge.engine.engine import OnnxEngine
-from seq2edge_export.torch_engine import TorchEngine
+from seq2edge_export.source_model import TorchEngine
 from seq2edge_export.tracing.graph_modules import EncoderDecoder, GraphModules
 from seq2edge_export.tracing.value_names import PREFIX
 from seq2edge_graphs.passes.subgraph import expose, inner_values

@@ -15,8 +15,7 @@ from seq2edge.devices.registry import DeviceConfig
 from seq2edge.devices.session import CPU_CONFIG
 from seq2edge.errors import DataError
 from seq2edge_export.locate import Divergence, first_difference
-from seq2edge_export.source_model import SourceModel
-from seq2edge_export.torch_engine import TorchEngine
+from seq2edge_export.source_model import SourceModel, TorchEngine
 from seq2edge_graphs.parity.measure import Findings, ParityComparison, measure
 from seq2edge_graphs.parity.record import ParityTask
 from seq2edge_graphs.parity.sentences import encode_sentences

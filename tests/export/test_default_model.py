@@ -10,7 +10,7 @@ from seq2edge.bench.workload import SENTENCES
 from seq2edge.bundle.bundle import EMBEDDED, load_bundle
 from seq2edge_export.checkpoint import load_checkpoint
 from seq2edge_export.export import export_bundle
-from seq2edge_export.torch_engine import translate_with_torch
+from seq2edge_export.source_model import translate_with_torch
 from seq2edge_export.verify import verify
 from seq2edge_graphs.quantize.config import QuantizationConfig
 from seq2edge_graphs.quantize.pipeline import quantize_bundle

@@ -19,7 +19,7 @@ from seq2edge.errors import BundleError, UsageError
 from seq2edge.search.batch_decode import decode
 from seq2edge_export.checkpoint import load_checkpoint
 from seq2edge_export.export import export_bundle
-from seq2edge_export.torch_engine import TorchEngine
+from seq2edge_export.source_model import TorchEngine
 from seq2edge_graphs.quantize.config import QuantizationConfig
 from seq2edge_graphs.quantize.pipeline import quantize_bundle
 

@@ -13,7 +13,7 @@ from seq2edge.bundle.bundle import load_bundle
 from seq2edge.engine.engine import OnnxEngine
 from seq2edge_export.checkpoint import load_checkpoint
 from seq2edge_export.export import export_bundle
-from seq2edge_export.torch_engine import TorchEngine
+from seq2edge_export.source_model import TorchEngine
 from seq2edge_graphs.quantize.config import QuantizationConfig
 from seq2edge_graphs.quantize.pipeline import quantize_bundle
 

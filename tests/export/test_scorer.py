@@ -16,7 +16,7 @@ from seq2edge.engine.engine import OnnxEngine
 from seq2edge.scoring.scorer import Scored, Scorer, forced_log_probabilities, open_scorer
 from seq2edge.search.batch_decode import decode
 from seq2edge_export.checkpoint import Checkpoint, load_checkpoint
-from seq2edge_export.torch_engine import TorchEngine
+from seq2edge_export.source_model import TorchEngine
 from seq2edge_graphs.passes.subgraph import inner_values
 
 LOGITS = 1e-4  # float32 sums in another order, logits of about 10

@@ -36,7 +36,7 @@ from seq2edge_export.loaders.ctranslate2 import load as ctranslate2
 from seq2edge_export.loaders.fairseq import load as fairseq
 from seq2edge_export.loaders.hugging_face import bart, m2m100, marian, mbart, pegasus, t5
 from seq2edge_export.loaders.hugging_face.config import model_type
-from seq2edge_export.loaders.hugging_face.hub import download, is_hub_name
+from seq2edge_export.loaders.hugging_face.load import download, is_hub_name
 from seq2edge_export.loaders.marian import load as marian_native
 from seq2edge_export.loaders.opennmt import load as opennmt
 from seq2edge_export.loaders.recipe import load as recipe

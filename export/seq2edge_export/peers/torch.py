@@ -73,7 +73,7 @@ class OwnSystem:
 
     def __init__(self, checkpoint: Path) -> None:
         from seq2edge_export.loaders import load_checkpoint
-        from seq2edge_export.torch_engine import TorchEngine
+        from seq2edge_export.source_model import TorchEngine
 
         source_model = load_checkpoint(checkpoint).source_model()
         self.engine = TorchEngine(source_model.graphs, pad=source_model.tokens.pad)

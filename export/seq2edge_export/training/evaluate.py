@@ -10,7 +10,7 @@ from seq2edge.config.tokenizer import SpecialTokens
 from seq2edge.search.batch_decode import decode
 from seq2edge.text.tokenizer import Tokenizer
 from seq2edge_export.model.transformer import Transformer
-from seq2edge_export.torch_engine import TorchEngine
+from seq2edge_export.source_model import TorchEngine
 from seq2edge_export.tracing.graph_modules import transformer_graphs
 from seq2edge_export.training.data import Batch, Encoded, lengths_of, make_batch, plan_in_order
 

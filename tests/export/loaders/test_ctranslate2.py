@@ -28,7 +28,7 @@ from seq2edge_export.loaders.ctranslate2.files import read_binary
 from seq2edge_export.loaders.ctranslate2.load import build
 from seq2edge_export.loaders.ctranslate2.weights import computed_positions
 from seq2edge_export.model.transformer import Transformer
-from seq2edge_export.torch_engine import TorchEngine
+from seq2edge_export.source_model import TorchEngine
 from seq2edge_export.verify import verify
 
 VARIANTS = variants()

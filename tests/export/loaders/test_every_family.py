@@ -20,7 +20,7 @@ from seq2edge import Translator
 from seq2edge_export.checkpoint import Checkpoint
 from seq2edge_export.export import export_bundle
 from seq2edge_export.loaders import FAMILIES, detect, load_checkpoint
-from seq2edge_export.torch_engine import TorchEngine
+from seq2edge_export.source_model import TorchEngine
 from seq2edge_export.verify import verify
 
 TEXTS = ["the old man sees bread.", "nobody wants apples today."]

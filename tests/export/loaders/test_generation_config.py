@@ -16,7 +16,7 @@ from seq2edge.errors import CheckpointError
 from seq2edge.search.batch_decode import decode
 from seq2edge_export.loaders import load_checkpoint
 from seq2edge_export.loaders.hugging_face.config import NEUTRAL, SUPPORTED, WITHOUT_EFFECT
-from seq2edge_export.torch_engine import TorchEngine
+from seq2edge_export.source_model import TorchEngine
 
 pytestmark = pytest.mark.filterwarnings("ignore:Recommended. pip install sacremoses:UserWarning")
 KINDS = ("marian", "bart", "pegasus", "mbart", "mbart50", "m2m100", "nllb", "t5", "mt5")

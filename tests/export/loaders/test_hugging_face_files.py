@@ -15,8 +15,7 @@ from seq2edge.errors import CheckpointError
 from seq2edge_export.checkpoint import Checkpoint
 from seq2edge_export.loaders import detect, load_checkpoint
 from seq2edge_export.loaders.hugging_face.config import read_config
-from seq2edge_export.loaders.hugging_face.hub import is_hub_name
-from seq2edge_export.loaders.hugging_face.load import build
+from seq2edge_export.loaders.hugging_face.load import build, is_hub_name
 from seq2edge_export.loaders.hugging_face.weights import read_weights
 
 

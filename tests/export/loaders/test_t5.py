@@ -25,7 +25,7 @@ from seq2edge_export.checkpoint import Checkpoint
 from seq2edge_export.export import export_bundle
 from seq2edge_export.loaders import detect, load_checkpoint
 from seq2edge_export.loaders.hugging_face.t5 import load_t5
-from seq2edge_export.torch_engine import TorchEngine
+from seq2edge_export.source_model import TorchEngine
 
 LOGITS = 2e-4  # float32 sums in another order, logits of about 20; transformers is as far from its own float64
 LENGTHS = (20, 4, 13, 1, 7, 9)

@@ -14,7 +14,7 @@ from seq2edge import Translator
 from seq2edge.search.batch_decode import decode
 from seq2edge_export.export import export_bundle
 from seq2edge_export.loaders import load_checkpoint
-from seq2edge_export.torch_engine import TorchEngine
+from seq2edge_export.source_model import TorchEngine
 
 pytestmark = pytest.mark.filterwarnings("ignore:Recommended. pip install sacremoses:UserWarning")
 TRAIN = {"marian": train_marian, "nllb": train_nllb, "t5": train_t5}

@@ -21,7 +21,7 @@ from seq2edge_export.checkpoint import load_checkpoint
 from seq2edge_export.export import export_bundle
 from seq2edge_export.peers import optimum, torch
 from seq2edge_export.peers.ctranslate2 import search_arguments
-from seq2edge_export.torch_engine import TorchEngine
+from seq2edge_export.source_model import TorchEngine
 
 ROOT = Path(__file__).parents[3]
 BLOCK = """

@@ -15,7 +15,7 @@ from seq2edge_export.checkpoint import Checkpoint, load_checkpoint
 from seq2edge_export.peers.generate import translate
 from seq2edge_export.peers.hugging_face import unsupported, write_folder
 from seq2edge_export.peers.interface import generate_arguments
-from seq2edge_export.torch_engine import TorchEngine
+from seq2edge_export.source_model import TorchEngine
 
 # For logits up to about ten: float32 sums in another order.
 LOGITS = 2e-4

@@ -18,7 +18,7 @@ from seq2edge.engine.engine import OnnxEngine
 from seq2edge.search.batch_decode import decode
 from seq2edge_export.checkpoint import load_checkpoint
 from seq2edge_export.export import export_bundle
-from seq2edge_export.torch_engine import TorchEngine
+from seq2edge_export.source_model import TorchEngine
 
 TEXTS = [
     "the old man sees a red house.",

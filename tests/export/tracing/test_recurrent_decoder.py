@@ -19,8 +19,7 @@ from seq2edge.engine.engine import OnnxEngine
 from seq2edge.scoring.scorer import forced_log_probabilities, open_scorer
 from seq2edge.search.batch_decode import decode
 from seq2edge_export.loaders import load_checkpoint
-from seq2edge_export.source_model import SourceModel
-from seq2edge_export.torch_engine import TorchEngine
+from seq2edge_export.source_model import SourceModel, TorchEngine
 from seq2edge_export.verify import verify
 from seq2edge_graphs.bundle_writer import describe_files, write_manifest
 from seq2edge_graphs.quantize.config import QuantizationConfig
