@@ -59,6 +59,29 @@ class CheckpointConfig:
             if Path(name).name != name:
                 raise ValueError(f"the tokenizer file {name!r} is not a plain file name")
 
+    @classmethod
+    def create(
+        cls,
+        architecture: Architecture,
+        tokens: SpecialTokens,
+        tokenization: Tokenization,
+        languages: tuple[str, str] = ("", ""),
+        license: str = "",
+        attribution: str = "",
+    ) -> "CheckpointConfig":
+        """Describe a checkpoint of another format, with the files of its tokenization."""
+        return cls(
+            format_version=FORMAT_VERSION,
+            architecture=architecture,
+            tokens=tokens,
+            source_tokenizer=tokenization.source,
+            target_tokenizer=tokenization.target,
+            source_language=languages[0],
+            target_language=languages[1],
+            license=license,
+            attribution=attribution,
+        )
+
 
 @dataclass(frozen=True)
 class Checkpoint:

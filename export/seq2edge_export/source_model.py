@@ -1,7 +1,4 @@
-"""The PyTorch model that is exported, with everything that its bundle contains.
-
-Run the source model in PyTorch with the runtime's search.
-"""
+"""The PyTorch model that is exported, with everything that its bundle contains, and an engine to run it."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -100,7 +97,7 @@ class TorchState(DecoderState):
 
     @property
     def cross_states(self) -> dict[str, NDArray[Any]]:
-        """What the encoder graph should hand over before the first call: that of the model that was traced."""
+        """Return what the encoder graph should output: the states of the traced model."""
         with torch.inference_mode():
             cross = self.graphs.traced.encoder(self.source, self.source_mask)
         return {state.name: states.cpu().numpy() for state, states in zip(self.graphs.cross, cross, strict=True)}
@@ -120,7 +117,7 @@ class TorchState(DecoderState):
 
 
 def translate_with_torch(original: SourceModel, texts: Sequence[str], *, num_beams: int) -> list[str]:
-    """The best translation of each text."""
+    """Return the best translation of each text."""
     tokenizer = original.tokenizer()
     engine = TorchEngine(original.graphs, pad=original.tokens.pad)
     options = replace(original.generation, num_beams=num_beams)

@@ -10,7 +10,7 @@ import torch
 
 from seq2edge.bundle.atomic_files import replaced_file
 from seq2edge.config.generation import GenerationOptions
-from seq2edge.config.tokenizer import SpecialTokens
+from seq2edge.config.tokenizer import SpecialTokens, Tokenization
 from seq2edge.errors import UsageError
 from seq2edge.text.tokenizer import Tokenizer
 from seq2edge_export import checkpoint
@@ -272,17 +272,9 @@ def create_run(job: Job, models: dict[str, bytes]) -> CheckpointConfig:
 
 
 def _config(job: Job, tokenizers: list[str]) -> CheckpointConfig:
-    return CheckpointConfig(
-        format_version=checkpoint.FORMAT_VERSION,
-        architecture=job.architecture,
-        tokens=TOKENS,
-        source_tokenizer=tokenizers[0],
-        target_tokenizer=tokenizers[-1],
-        source_language=job.source_language,
-        target_language=job.target_language,
-        license=job.license,
-        attribution=job.attribution,
-    )
+    tokenization = Tokenization(source=tokenizers[0], target=tokenizers[-1])
+    languages = (job.source_language, job.target_language)
+    return CheckpointConfig.create(job.architecture, TOKENS, tokenization, languages, job.license, job.attribution)
 
 
 def _generation(job: Job) -> GenerationOptions:

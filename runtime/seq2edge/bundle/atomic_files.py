@@ -33,8 +33,8 @@ def new_folder(path: Path) -> Iterator[Path]:
     """
     _remove_leftovers(path)
     new, old = (path.with_name(f".{path.name}.{os.getpid()}.{suffix}") for suffix in ("new", "old"))
-    new.mkdir(parents=True)
     try:
+        new.mkdir(parents=True)
         yield new
         for file in new.iterdir():
             _flush(file)

@@ -36,10 +36,10 @@ class Parity:
 class Limits:
     """The limits that a bundle of some precision must keep."""
 
-    logit_difference: float | None
+    logit_difference: float | None = None
     clear_agreement: float
     mean_kl: float
-    tokens_equal: float | None
+    tokens_equal: float | None = None
     bleu_loss: float
     layer_difference: float  # relative difference of a layer's output that counts as diverging from the source model
 
@@ -49,46 +49,13 @@ class Limits:
 # that it was not trained on, half of a model's steps are near ties that rounding may decide.
 LIMITS = {
     "fp32": Limits(
-        logit_difference=1e-3,
-        clear_agreement=1.0,
-        mean_kl=1e-6,
-        tokens_equal=1.0,
-        bleu_loss=0.0,
-        layer_difference=1e-3,
+        logit_difference=1e-3, clear_agreement=1.0, mean_kl=1e-6, tokens_equal=1.0, bleu_loss=0.0, layer_difference=1e-3
     ),
-    "fp16": Limits(
-        logit_difference=None,
-        clear_agreement=1.0,
-        mean_kl=1e-4,
-        tokens_equal=None,
-        bleu_loss=0.05,
-        layer_difference=2e-2,
-    ),
-    "int8": Limits(
-        logit_difference=None,
-        clear_agreement=0.99,
-        mean_kl=1e-2,
-        tokens_equal=None,
-        bleu_loss=0.3,
-        layer_difference=0.2,
-    ),
-    "int4": Limits(
-        logit_difference=None,
-        clear_agreement=0.95,
-        mean_kl=1e-1,
-        tokens_equal=None,
-        bleu_loss=1.0,
-        layer_difference=0.5,
-    ),
-    "mixed": Limits(
-        logit_difference=None,
-        clear_agreement=0.95,
-        mean_kl=1e-1,
-        tokens_equal=None,
-        bleu_loss=1.0,
-        layer_difference=0.5,
-    ),
+    "fp16": Limits(clear_agreement=1.0, mean_kl=1e-4, bleu_loss=0.05, layer_difference=2e-2),
+    "int8": Limits(clear_agreement=0.99, mean_kl=1e-2, bleu_loss=0.3, layer_difference=0.2),
+    "int4": Limits(clear_agreement=0.95, mean_kl=1e-1, bleu_loss=1.0, layer_difference=0.5),
 }
+LIMITS["mixed"] = LIMITS["int4"]
 LIMITS["int8-blocks"] = LIMITS["int8"]
 LIMITS["fp16-compute"] = LIMITS["fp16"]  # it also rounds activations, to the same type
 

@@ -109,11 +109,8 @@ def _processors(options: GenerationOptions, prefix_length: int) -> list[LogitsPr
         single = tuple(ids[0] for ids in bad_words) if all(len(ids) == 1 for ids in bad_words) else None
         processors.append(LogitsProcessor(no_bad_words(bad_words), forbids=True, tokens=single))
     if shortest > prefix_length:
-        processors.append(
-            LogitsProcessor(
-                no_end_before(shortest, options.eos_ids), range(shortest), forbids=True, tokens=options.eos_ids
-            )
-        )
+        process = no_end_before(shortest, options.eos_ids)
+        processors.append(LogitsProcessor(process, range(shortest), forbids=True, tokens=options.eos_ids))
     if options.forced_bos_token_id is not None:
         processors.append(LogitsProcessor(force_at(1, (options.forced_bos_token_id,)), range(1, 2)))
     if options.forced_eos_token_id is not None:

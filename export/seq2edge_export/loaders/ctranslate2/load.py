@@ -4,9 +4,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from seq2edge.config.architecture import Positions
-from seq2edge.config.tokenizer import SpecialTokens, Tokenization
 from seq2edge.errors import CheckpointError
-from seq2edge_export.checkpoint import FORMAT_VERSION, Checkpoint, CheckpointConfig
+from seq2edge_export.checkpoint import Checkpoint, CheckpointConfig
 from seq2edge_export.loaders.ctranslate2.config import (
     TokenSettings,
     architecture_of,
@@ -15,7 +14,7 @@ from seq2edge_export.loaders.ctranslate2.config import (
     stack_of,
     unsupported,
 )
-from seq2edge_export.loaders.ctranslate2.files import MODEL, Binary, Package, is_package, open_package, read_binary
+from seq2edge_export.loaders.ctranslate2.files import MODEL, Binary, is_package, open_package, read_binary
 from seq2edge_export.loaders.ctranslate2.vocabulary import (
     Vocabularies,
     read_vocabularies,
@@ -47,7 +46,9 @@ def load_ctranslate2(path: Path) -> Checkpoint:
     tokens = special_tokens(settings, vocabularies, model.architecture)
     tokenization = tokenization_of(settings, vocabularies, package.source_pieces, package.target_pieces)
     tokenization, files = with_bundle_names(tokenization, package.model)
-    config = _config(package, model, tokens, tokenization)
+    config = CheckpointConfig.create(
+        model.architecture, tokens, tokenization, package.languages, attribution=package.attribution
+    )
     return Checkpoint("ctranslate2", config, read_generation(tokens, model.architecture), model, tokenization, files)
 
 
@@ -73,19 +74,3 @@ def build(binary: Binary, epsilon: float) -> Transformer:
     fill(model, mappings, state)
     fill_positions(model, tables)
     return model.eval()
-
-
-def _config(
-    package: Package, model: Transformer, tokens: SpecialTokens, tokenization: Tokenization
-) -> CheckpointConfig:
-    source, target = package.languages
-    return CheckpointConfig(
-        format_version=FORMAT_VERSION,
-        architecture=model.architecture,
-        tokens=tokens,
-        source_tokenizer=tokenization.source,
-        target_tokenizer=tokenization.target,
-        source_language=source,
-        target_language=target,
-        attribution=package.attribution,
-    )

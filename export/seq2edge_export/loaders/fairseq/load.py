@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from seq2edge.errors import CheckpointError
-from seq2edge_export.checkpoint import FORMAT_VERSION, Checkpoint, CheckpointConfig
+from seq2edge_export.checkpoint import Checkpoint, CheckpointConfig
 from seq2edge_export.loaders.fairseq.config import (
     TOKENS,
     FairseqModelSettings,
@@ -59,15 +59,7 @@ def load_fairseq(path: Path) -> Checkpoint:
         raise CheckpointError(f"{files.model} is not supported by the family fairseq: {'; '.join(problems)}")
     model = build(files.model, settings.model, state, text.sizes)
     tokenization, tokenizer_files = with_bundle_names(text.tokenization, files.model.parent)
-    config = CheckpointConfig(
-        format_version=FORMAT_VERSION,
-        architecture=model.architecture,
-        tokens=TOKENS,
-        source_tokenizer=tokenization.source,
-        target_tokenizer=tokenization.target,
-        source_language=text.source,
-        target_language=text.target,
-    )
+    config = CheckpointConfig.create(model.architecture, TOKENS, tokenization, (text.source, text.target))
     generation = read_generation(settings.generation, model.architecture.max_positions)
     return Checkpoint("fairseq", config, generation, model, tokenization, tokenizer_files)
 

@@ -1,7 +1,4 @@
-"""Load a Hugging Face folder of BART or a model derived from it.
-
-Download models by their name on the Hugging Face Hub, such as ``Helsinki-NLP/opus-mt-en-de``.
-"""
+"""Load a Hugging Face folder of BART or a model derived from it, or download it from the Hub by name."""
 
 import re
 import sys
@@ -14,7 +11,7 @@ from seq2edge.config.generation import GenerationOptions
 from seq2edge.config.languages import Languages
 from seq2edge.config.tokenizer import SpecialTokens, Tokenization
 from seq2edge.errors import CheckpointError, DataError, MissingExtraError
-from seq2edge_export.checkpoint import FORMAT_VERSION, Checkpoint, CheckpointConfig
+from seq2edge_export.checkpoint import Checkpoint, CheckpointConfig
 from seq2edge_export.loaders.hugging_face.config import (
     HuggingFaceConfig,
     Settings,
@@ -77,16 +74,9 @@ def config_of(
     content: Settings,
 ) -> CheckpointConfig:
     """Return the config of a checkpoint, with the licence and attribution of a folder."""
-    return CheckpointConfig(
-        format_version=FORMAT_VERSION,
-        architecture=architecture,
-        tokens=tokens,
-        source_tokenizer=tokenization.source,
-        target_tokenizer=tokenization.target,
-        source_language=languages.source,
-        target_language=languages.target,
-        license=read_license(folder),
-        attribution=attribution(content),
+    names, license = (languages.source, languages.target), read_license(folder)
+    return CheckpointConfig.create(
+        architecture, tokens, tokenization, names, license=license, attribution=attribution(content)
     )
 
 

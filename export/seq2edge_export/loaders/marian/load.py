@@ -4,7 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from seq2edge.errors import CheckpointError
-from seq2edge_export.checkpoint import FORMAT_VERSION, Checkpoint, CheckpointConfig
+from seq2edge_export.checkpoint import Checkpoint, CheckpointConfig
 from seq2edge_export.loaders.hugging_face.config import read_license
 from seq2edge_export.loaders.marian.config import (
     MarianConfig,
@@ -43,16 +43,8 @@ def load_marian_native(path: Path) -> Checkpoint:
     model = build(files.model, config, to_float32(files.model, items))
     tokenization, tokens = read_tokenization(files, config.vocabularies)
     tokenization, tokenizer_files = with_bundle_names(tokenization, files.model.parent)
-    checkpoint_config = CheckpointConfig(
-        format_version=FORMAT_VERSION,
-        architecture=model.architecture,
-        tokens=tokens,
-        source_tokenizer=tokenization.source,
-        target_tokenizer=tokenization.target,
-        source_language="",
-        target_language="",
-        license=read_license(files.model.parent),
-    )
+    license = read_license(files.model.parent)
+    checkpoint_config = CheckpointConfig.create(model.architecture, tokens, tokenization, license=license)
     generation = read_generation(files.search, tokens)
     return Checkpoint(FAMILY, checkpoint_config, generation, model, tokenization, tokenizer_files)
 

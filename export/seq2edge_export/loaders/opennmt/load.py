@@ -4,9 +4,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from seq2edge.config.architecture import Positions
-from seq2edge.config.tokenizer import SpecialTokens, Tokenization
 from seq2edge.errors import CheckpointError
-from seq2edge_export.checkpoint import FORMAT_VERSION, Checkpoint, CheckpointConfig
+from seq2edge_export.checkpoint import Checkpoint, CheckpointConfig
 from seq2edge_export.loaders.opennmt.config import (
     OpenNmtSettings,
     architecture_of,
@@ -52,7 +51,7 @@ def load_opennmt(path: Path) -> Checkpoint:
     model = build(files, settings)
     tokens = special_tokens(text, model.architecture)
     tokenization, tokenizer_files = with_bundle_names(tokenization_of(text), files.folder)
-    config = _config(model, tokens, tokenization)
+    config = CheckpointConfig.create(model.architecture, tokens, tokenization)
     generation = read_generation(files, tokens, text.target, model.architecture)
     return Checkpoint("opennmt", config, generation, model, tokenization, tokenizer_files)
 
@@ -78,15 +77,3 @@ def build(files: OpenNmtFiles, settings: OpenNmtSettings) -> Transformer:
     fill(model, mappings, state)
     fill_positions(model, tables)
     return model.eval()
-
-
-def _config(model: Transformer, tokens: SpecialTokens, tokenization: Tokenization) -> CheckpointConfig:
-    return CheckpointConfig(
-        format_version=FORMAT_VERSION,
-        architecture=model.architecture,
-        tokens=tokens,
-        source_tokenizer=tokenization.source,
-        target_tokenizer=tokenization.target,
-        source_language="",
-        target_language="",
-    )

@@ -2,11 +2,10 @@
 
 from pathlib import Path
 
-from seq2edge.config.tokenizer import Tokenization
 from seq2edge.errors import CheckpointError
-from seq2edge_export.checkpoint import FORMAT_VERSION, Checkpoint, CheckpointConfig
+from seq2edge_export.checkpoint import Checkpoint, CheckpointConfig
 from seq2edge_export.loaders.positions import fill_positions
-from seq2edge_export.loaders.recipe.config import Recipe, architecture_of, length_problems
+from seq2edge_export.loaders.recipe.config import architecture_of, length_problems
 from seq2edge_export.loaders.recipe.files import read_recipe
 from seq2edge_export.loaders.recipe.vocabulary import token_problems, tokenizer_problems
 from seq2edge_export.loaders.recipe.weights import position_problems, position_tables, tensor_problems, weight_map
@@ -36,20 +35,8 @@ def load_recipe(path: Path) -> Checkpoint:
         raise CheckpointError(f"{path} does not match {recipe.weights}: {'; '.join(problems)}")
     fill(model, mappings, state)
     fill_positions(model, position_tables(recipe.positions, state))
-    return Checkpoint(
-        "recipe", _config(recipe, tokenization, model), recipe.generation, model.eval(), tokenization, files
+    languages = (recipe.source_language, recipe.target_language)
+    config = CheckpointConfig.create(
+        model.architecture, recipe.tokens, tokenization, languages, recipe.license, recipe.attribution
     )
-
-
-def _config(recipe: Recipe, tokenization: Tokenization, model: Transformer) -> CheckpointConfig:
-    return CheckpointConfig(
-        format_version=FORMAT_VERSION,
-        architecture=model.architecture,
-        tokens=recipe.tokens,
-        source_tokenizer=tokenization.source,
-        target_tokenizer=tokenization.target,
-        source_language=recipe.source_language,
-        target_language=recipe.target_language,
-        license=recipe.license,
-        attribution=recipe.attribution,
-    )
+    return Checkpoint("recipe", config, recipe.generation, model.eval(), tokenization, files)
