@@ -55,8 +55,7 @@ def translation_of(segment: Segment, hypothesis: Hypothesis, prefix: Prefix, tok
 
 def with_alternatives(ranked: list[Translation], options: GenerationOptions) -> Translation:
     """Return the best translation, with the others as its alternatives."""
-    missing = options.num_return_sequences - len(ranked)
-    return replace(ranked[0], alternatives=tuple(ranked[1:]), missing=missing)
+    return replace(ranked[0], alternatives=tuple(ranked[1:]), missing=options.num_return_sequences - len(ranked))
 
 
 def join_segments(segments: Sequence[list[Translation]], options: GenerationOptions) -> list[Translation]:
@@ -402,7 +401,11 @@ class Translator:
         self, segments: list[Segment], starts: list[Prefix], hypotheses: list[list[Hypothesis]], call: CallOptions
     ) -> list[list[Translation]]:
         ranked = [
-            [translation_of(segment, one, start, self.tokenizer) for one in best[:1] + _real(best[1:])]
+            [
+                translation_of(segment, one, start, self.tokenizer)
+                for one in best
+                if one is best[0] or not one.placeholder
+            ]
             for segment, start, best in zip(segments, starts, hypotheses, strict=True)
         ]
         if not call.text.attention:
@@ -440,10 +443,6 @@ class Translator:
                 vocabulary = self.tokenizer.target.get_piece_size()
                 self._loaded_scorer = TargetScorer(self.bundle, self.engine, vocabulary=vocabulary)
             return self._loaded_scorer
-
-
-def _real(hypotheses: list[Hypothesis]) -> list[Hypothesis]:
-    return [hypothesis for hypothesis in hypotheses if not hypothesis.placeholder]
 
 
 def _forced(call: CallOptions) -> Prefix:

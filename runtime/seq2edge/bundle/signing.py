@@ -61,17 +61,20 @@ def make_keys(private: Path) -> Path:
         if path.exists() or path.is_symlink():
             raise UsageError(f"{path} already exists, and keys are never overwritten; choose another name")
     key = ed25519.Ed25519PrivateKey.generate()
-    encoding, none = serialization.Encoding.PEM, serialization.NoEncryption()
-    _write_new(private, key.private_bytes(encoding, serialization.PrivateFormat.PKCS8, none), mode=0o600)
-    public_format = serialization.PublicFormat.SubjectPublicKeyInfo
-    _write_new(public, key.public_key().public_bytes(encoding, public_format), mode=0o644)
+    encoding, secret_format = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8
+    secret = key.private_bytes(encoding, secret_format, serialization.NoEncryption())
+    shared = key.public_key().public_bytes(encoding, serialization.PublicFormat.SubjectPublicKeyInfo)
+    created: list[Path] = []
+    try:
+        for path, content, mode in ((private, secret, 0o600), (public, shared, 0o644)):
+            with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
+                created.append(path)
+                file.write(content)
+    except BaseException:  # both keys or none
+        for path in created:
+            path.unlink()
+        raise
     return public
-
-
-def _write_new(path: Path, content: bytes, *, mode: int) -> None:
-    """Create a file with its final permissions from the start."""
-    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
-        file.write(content)
 
 
 def _read_private(path: Path) -> "Ed25519PrivateKey":

@@ -1,5 +1,6 @@
 """Options that commands share: those of a settings dataclass, of devices, and of signatures."""
 
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, fields
 from pathlib import Path
@@ -11,17 +12,16 @@ import click
 if TYPE_CHECKING:
     from seq2edge.translator import Translator
 
+    ParamType = click.ParamType[Any]
+else:
+    ParamType = click.ParamType  # not generic in older releases of click
+
 F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")
 DEVICE_HELP = "cpu, cuda, tensorrt, openvino, webgpu, coreml, directml, or auto for the fastest that works."
 PROVIDER_HELP = "Option of the execution provider, NAME=VALUE; can be repeated."
 STRICT_HELP = "Fail if any part of the model would not run on the device."
-
-
-if TYPE_CHECKING:
-    ParamType = click.ParamType[Any]
-else:
-    ParamType = click.ParamType  # not generic in older releases of click
+SIGNATURE_VARIABLE = "SEQ2EDGE_REQUIRE_SIGNATURE"
 
 
 class NameChoice(ParamType):
@@ -80,10 +80,18 @@ def signature_option(command: F) -> F:
     return click.option(
         "--require-signature",
         type=click.Path(path_type=Path),
-        envvar="SEQ2EDGE_REQUIRE_SIGNATURE",
+        envvar=SIGNATURE_VARIABLE,
+        callback=_check_signature_variable,
         metavar="PUBLIC_KEY",
         help="Refuse a bundle that is not signed with this key.",
     )(command)
+
+
+def _check_signature_variable(ctx: click.Context, param: click.Parameter, value: Path | None) -> Path | None:
+    """Refuse an empty variable, which click takes for an unset one, so that a mistake does not disable the check."""
+    if value is None and os.environ.get(SIGNATURE_VARIABLE) == "":
+        raise click.UsageError(f"{SIGNATURE_VARIABLE} is empty: set it to a public key, or unset it.", ctx)
+    return value
 
 
 def grouped_help(groups: Mapping[str, type]) -> type[click.Command]:

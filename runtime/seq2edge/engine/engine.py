@@ -2,6 +2,7 @@
 
 from collections import Counter
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from seq2edge.bundle import tensor_names
@@ -19,8 +20,6 @@ from seq2edge.errors import BundleError
 from seq2edge.search.interface import DecoderState
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from onnxruntime import InferenceSession
 
 ROWS_PER_BATCH = 64
@@ -30,7 +29,7 @@ LOGITS_PER_BATCH = 2**20  # 4 MB: the logits of more rows would leave the CPU's 
 class OpenSession(Protocol):
     """How an engine opens a graph of its bundle; callers may pass their own to observe or cache its calls."""
 
-    def __call__(self, path: "Path", *, threads: int, device_config: DeviceConfig) -> "InferenceSession": ...
+    def __call__(self, path: Path, *, threads: int, device_config: DeviceConfig) -> "InferenceSession": ...
 
 
 class OnnxEngine:
@@ -90,8 +89,7 @@ class OnnxEngine:
         for session in (self.encoder, self.decoder):
             assigned = nodes_on_other_providers(session, self.device_config)
             if assigned is None:
-                device = self.device_config.device
-                return [f"this onnxruntime does not report which nodes run elsewhere than on {device}"]
+                return [f"this onnxruntime does not report which nodes run outside of {self.device_config.device}"]
             for provider, counts in assigned.items():
                 operators.setdefault(provider, Counter()).update(counts)
         return [_note(provider, counts, self.device_config.device) for provider, counts in operators.items()]

@@ -1,7 +1,6 @@
 """Translate a file line by line; an interrupted run can be resumed.
 
 The formats of a line:
-
 text   the translation; with alternatives, lines of ``number ||| translation ||| score`` as in Moses, and with
        alignment one more ``|||`` and the alignment
 tsv    translation, score, notes, the alignment if requested, and then each alternative with its score

@@ -14,7 +14,7 @@ from seq2edge.search.hypothesis import UNREACHED, BatchHypotheses, Hypothesis, l
 from seq2edge.search.interface import DecoderState
 from seq2edge.search.log_softmax import log_normalizer, log_softmax
 from seq2edge.search.logits_processors import LogitsProcessors, check_allowed, is_end, one_is_forbidden
-from seq2edge.search.sampling import GumbelNoise, random_generators
+from seq2edge.search.sampling import GumbelNoise, generators_for
 from seq2edge.search.top_k import top_k
 from seq2edge.search.types import BatchContext, Flags, Ids, Scores, StepOutput
 
@@ -160,7 +160,7 @@ def beam_steps(
 ) -> Iterator[Beams]:
     """Add what has ended to the finished hypotheses, and yield the beams that go on after each step."""
     processors = LogitsProcessors(options, prefixes.shape[1], context)
-    noise = GumbelNoise(random_generators(options.seed, len(prefixes), context)) if options.do_sample else None
+    noise = GumbelNoise(generators_for(options.seed, len(prefixes), context)) if options.do_sample else None
     beams = first_beams(prefixes, options.num_beams)
     tokens, rows = prefixes[:, None, :], beams.sentences[:, None]  # (B, 1, T), (B, 1): all beams are equal
     count = _candidate_count(options)

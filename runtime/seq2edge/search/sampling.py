@@ -40,7 +40,7 @@ def sample_steps(
     N sentences have K outputs each; B sentences and R outputs have not ended.
     """
     copies, limit = options.num_return_sequences, options.longest(prefixes.shape[1])
-    draw = TokenSampler(random_generators(options.seed, len(prefixes), context, copies=copies))
+    draw = TokenSampler(generators_for(options.seed, len(prefixes), context, copies=copies))
     processors = LogitsProcessors(options, prefixes.shape[1], context)
     sequences = _allocate(prefixes, copies, limit, options.pad_token_id)  # (N, K, limit)
     running = np.ones(sequences.shape[:2], dtype=bool)  # (N, K)
@@ -131,9 +131,7 @@ class GumbelNoise:
         return scores + drawn.astype(np.float32)
 
 
-def random_generators(
-    seed: int | None, count: int, context: BatchContext, *, copies: int = 1
-) -> "list[np.random.Generator]":
+def generators_for(seed: int | None, count: int, context: BatchContext, copies: int = 1) -> "list[np.random.Generator]":
     """Return a generator for each output, which depends on the seed, the sentence id and the segment id alone."""
     entropy = np.random.SeedSequence(seed).entropy
     sentence_ids = range(count) if context.sentence_ids is None else context.sentence_ids

@@ -21,10 +21,8 @@ class StreamingSearch:
     finished hypothesis have in common: the final output comes from one of them.
     """
 
-    def __init__(
-        self, state: DecoderState, prefix: Ids, options: GenerationOptions, context: BatchContext
-    ) -> None:  # (1, T)
-        self.restricted = restrict(state, prefix, options, context)
+    def __init__(self, state: DecoderState, prefix: Ids, options: GenerationOptions, context: BatchContext) -> None:
+        self.restricted = restrict(state, prefix, options, context)  # the prefix is (1, T)
         self.context = context
         self.result: Hypothesis | None = None
 

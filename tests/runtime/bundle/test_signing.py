@@ -137,6 +137,26 @@ def test_the_commands_sign_and_require_the_signature(tmp_path: Path) -> None:
     assert run(main, ["inspect", str(folder)], env={"SEQ2EDGE_REQUIRE_SIGNATURE": f"{key}.pub"}).exit_code == 0
 
 
+def test_an_empty_variable_does_not_disable_the_check() -> None:
+    done = CliRunner().invoke(main, ["inspect", str(EMBEDDED)], env={"SEQ2EDGE_REQUIRE_SIGNATURE": ""})
+    assert done.exit_code == 2
+    assert "SEQ2EDGE_REQUIRE_SIGNATURE is empty" in done.output
+
+
+@pytest.mark.parametrize("limit", [0, 119])  # bytes that a file may have: neither key fits, or only the public one
+def test_a_full_disk_leaves_no_key(tmp_path: Path, limit: int) -> None:
+    code = (
+        "import resource, signal; signal.signal(signal.SIGXFSZ, signal.SIG_IGN); "
+        f"resource.setrlimit(resource.RLIMIT_FSIZE, ({limit}, {limit})); "
+        "from seq2edge.cli.main import main; main()"
+    )
+    command = [sys.executable, "-B", "-c", code, "sign", "--new-key", tmp_path / "owner"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert done.stderr.startswith("Error: ")
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_broken_bundle_is_not_signed(tmp_path: Path, keys: tuple[Path, Path]) -> None:
     folder = shutil.copytree(EMBEDDED, tmp_path / "bundle")
     (folder / tensor_names.WEIGHTS).write_bytes(b"")
