@@ -143,7 +143,7 @@ def test_an_empty_variable_does_not_disable_the_check() -> None:
     assert "SEQ2EDGE_REQUIRE_SIGNATURE is empty" in done.output
 
 
-@pytest.mark.parametrize("limit", [0, 119])  # bytes that a file may have: neither key fits, or only the public one
+@pytest.mark.parametrize("limit", [0, 115])  # bytes that a file may have; the private key has 119
 def test_a_full_disk_leaves_no_key(tmp_path: Path, limit: int) -> None:
     code = (
         "import resource, signal; signal.signal(signal.SIGXFSZ, signal.SIG_IGN); "
