@@ -15,40 +15,32 @@ from pathlib import Path
 import atheris
 
 with atheris.instrument_imports(include=["seq2edge", "seq2edge_export"]):
-    import seq2edge.bundle.bundle
-    import seq2edge.bundle.graph_vetting
-    import seq2edge.bundle.onnx_file
-    import seq2edge.config.schema
-    import seq2edge.engine.shortlist
-    import seq2edge.text.vocabularies.plain
-    import seq2edge.text.vocabularies.sentencepiece
-    import seq2edge.text.vocabularies.tokenizer_json
-    import seq2edge_export.loaders.ctranslate2.files
-    import seq2edge_export.loaders.marian.files
+    from seq2edge.bundle.bundle import read_manifest
+    from seq2edge.bundle.graph_vetting import vet_graph
+    from seq2edge.bundle.onnx_file import read_onnx
+    from seq2edge.engine.shortlist import read_shortlist
     from seq2edge.errors import Seq2EdgeError
+    from seq2edge.text.vocabularies.plain import read_ids
+    from seq2edge.text.vocabularies.sentencepiece import check_sentencepiece
+    from seq2edge.text.vocabularies.tokenizer_json import check_tokenizer_json
+    from seq2edge_export.loaders.ctranslate2 import files as ctranslate2
+    from seq2edge_export.loaders.marian import files as marian
 
 FILE = Path(tempfile.mkdtemp(prefix="seq2edge-fuzz-")) / "file.json"
 SAMPLES = Path(__file__).parents[2] / "build" / "fuzz" / "material"
 
 
-def read_manifest(path: Path) -> object:
-    return seq2edge.bundle.read_manifest(path.read_bytes(), path)
-
-
 READERS: dict[str, tuple[Callable[[Path], object], str]] = {  # with a sample to begin with
-    "graph": (lambda path: seq2edge.vetting.vet_graph(path, weights_bytes=10_000), "bundles/ort-fp32/encoder.onnx"),
-    "onnx": (seq2edge.onnx_file.read_onnx, "bundles/ort-int4/encoder.onnx"),
-    "manifest": (read_manifest, "bundles/ort-fp32/manifest.json"),
-    "sentencepiece": (
-        seq2edge.vocabularies.sentencepiece_file.check_sentencepiece,
-        "vocabularies/sentencepiece/file.model",
-    ),
-    "tokenizer": (seq2edge.vocabularies.tokenizer_json_file.check_tokenizer_json, "vocabularies/tokenizers/file.json"),
-    "tokens": (seq2edge.vocabularies.token_list.read_ids, "vocabularies/bpe/file.json"),
-    "ctranslate2": (seq2edge_export.ctranslate2.binary.read_binary, "checkpoints/ctranslate2/model.bin"),
-    "marian": (seq2edge_export.marian.binary.read_binary, "checkpoints/marian-native/model.xx.intgemm.alphas.bin"),
-    "shortlist": (seq2edge.shortlist.read_shortlist, "bundles/ort-fp32-shortlist/shortlist.bin"),
-    "npz": (seq2edge_export.marian.archive.read_archive, "checkpoints/npz/model.npz"),
+    "graph": (lambda path: vet_graph(path, weights_bytes=10_000), "bundles/ort-fp32/encoder.onnx"),
+    "onnx": (read_onnx, "bundles/ort-int4/encoder.onnx"),
+    "manifest": (lambda path: read_manifest(path.read_bytes(), path), "bundles/ort-fp32/manifest.json"),
+    "sentencepiece": (check_sentencepiece, "vocabularies/sentencepiece/file.model"),
+    "tokenizer": (check_tokenizer_json, "vocabularies/tokenizers/file.json"),
+    "tokens": (read_ids, "vocabularies/bpe/file.json"),
+    "ctranslate2": (ctranslate2.read_binary, "checkpoints/ctranslate2/model.bin"),
+    "marian": (marian.read_binary, "checkpoints/marian-native/model.xx.intgemm.alphas.bin"),
+    "shortlist": (read_shortlist, "bundles/ort-fp32-shortlist/shortlist.bin"),
+    "npz": (marian.read_archive, "checkpoints/npz/model.npz"),
 }
 
 
