@@ -442,3 +442,15 @@ def test_wrong_use_is_refused_in_one_sentence(call) -> None:
 def test_a_bundle_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(BundleError, match="is not a bundle"):
         Translator(tmp_path)
+
+
+def test_alternatives_that_do_not_exist_are_left_out_with_a_note(translator: Translator) -> None:
+    def only_two_tokens(sentences: np.ndarray, tokens: np.ndarray, scores: np.ndarray) -> np.ndarray:
+        scores[:, [column for column in range(scores.shape[1]) if column not in (5, 6)]] = -np.inf
+        return scores
+
+    options = {"num_beams": 4, "num_return_sequences": 4, "max_new_tokens": 1}
+    [result] = translator.translate(["I have a dog."], hook=only_two_tokens, **options)
+    assert {result.tokens, *(other.tokens for other in result.alternatives)} == {(5,), (6,)}
+    assert all(one.score > -1e6 for one in (result, *result.alternatives))
+    assert "has 2 fewer alternatives than requested" in result.notes
