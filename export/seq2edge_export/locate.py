@@ -15,7 +15,7 @@ from seq2edge.bundle import tensor_names
 from seq2edge.bundle.bundle import Bundle
 from seq2edge.devices.session import open_session
 from seq2edge.engine.decoder_inputs import first_decoder_inputs
-from seq2edge.engine.encoder import encode
+from seq2edge.engine.encoder import encode, pad_sources
 from seq2edge.engine.engine import OnnxEngine
 from seq2edge_export.source_model import TorchEngine
 from seq2edge_export.tracing.graph_modules import EncoderDecoder, GraphModules
@@ -63,9 +63,9 @@ def first_difference(
 def _graph_values(bundle: Bundle, source: list[int], prefix: list[int], modules: Collection[str]) -> Values:
     """Return the output of every module in both graphs, in the order of computation."""
     engine = OnnxEngine(bundle, threads=1)
-    encoded = encode(engine.encoder, [source], pad=engine.pad)
-    mask = encoded[tensor_names.SOURCE_MASK]
-    encoder_feed = {tensor_names.SOURCE: np.array([source]), tensor_names.SOURCE_MASK: mask}
+    ids, mask = pad_sources([source], engine.padding.token)  # without padding, as in the source model
+    encoded = encode(engine.encoder, ids, mask)
+    encoder_feed = {tensor_names.SOURCE: ids, tensor_names.SOURCE_MASK: mask}
     decoder_feed = first_decoder_inputs(engine.decoder, np.array([prefix]), encoded)
     values = _run(bundle, tensor_names.ENCODER, encoder_feed, modules) | _run(
         bundle, tensor_names.DECODER, decoder_feed, modules

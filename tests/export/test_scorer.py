@@ -11,7 +11,7 @@ from tiny_checkpoint import TINY
 from seq2edge.bundle import tensor_names
 from seq2edge.bundle.bundle import load_bundle
 from seq2edge.engine.decoder_inputs import first_decoder_inputs
-from seq2edge.engine.encoder import encode, pad_sources
+from seq2edge.engine.encoder import encode
 from seq2edge.engine.engine import OnnxEngine
 from seq2edge.scoring.scorer import Scored, Scorer, forced_log_probabilities, open_scorer
 from seq2edge.search.batch_decode import decode
@@ -100,7 +100,7 @@ def test_a_pair_does_not_depend_on_its_batch(scorer: Scorer, pairs, start) -> No
 
 def test_step_by_step_gives_the_same(scorer: Scorer, engine: OnnxEngine, checkpoint, pairs, start) -> None:
     found = scorer.score(*pairs, start=start)
-    torch_engine = TorchEngine(checkpoint.source_model().graphs, pad=engine.pad)
+    torch_engine = TorchEngine(checkpoint.source_model().graphs, pad=engine.padding.token)
     for stepped in (forced_log_probabilities(either, *pairs, start=start) for either in (engine, torch_engine)):
         for scored, steps in zip(found, stepped, strict=True):
             assert steps.dtype == np.float32
@@ -119,7 +119,7 @@ def test_beams_that_continue_a_past_can_be_scored_too(made, checkpoint, pairs) -
     step.step(random.integers(4, TINY.target_vocabulary, (2, 3, 2)), np.array([[0] * 3, [1] * 3]))
     tokens, rows = random.integers(4, TINY.target_vocabulary, (2, 3, 2)), np.array([[2, 0, 1], [5, 5, 3]])
     ours = scorer.scorer.run(None, {tensor_names.TARGET: tokens, tensor_names.ROWS: rows, **step.source, **step.past})
-    source, mask = map(torch.from_numpy, pad_sources(sources, engine.pad))
+    source, mask = map(torch.from_numpy, engine.padding.pad(sources))
     past = [torch.from_numpy(state) for state in step.past.values()]
     graphs = checkpoint.source_model().graphs
     inputs = (torch.from_numpy(tokens), torch.from_numpy(rows), mask, graphs.traced.encoder(source, mask), past)
@@ -185,7 +185,7 @@ def test_nothing_is_baked_into_the_shapes_of_the_scorer(bundle: Path) -> None:
 
 
 def test_the_scorer_has_the_inputs_of_the_decoder(scorer: Scorer, engine: OnnxEngine, pairs) -> None:
-    read = first_decoder_inputs(scorer.scorer, np.array([[2]]), encode(engine.encoder, pairs[0], pad=engine.pad))
+    read = first_decoder_inputs(scorer.scorer, np.array([[2]]), encode(engine.encoder, *engine.padding.pad(pairs[0])))
     expected = {entry.name: entry.shape for entry in engine.decoder.get_inputs()}
     assert {entry.name: entry.shape for entry in scorer.scorer.get_inputs()} == expected
     assert expected.keys() == read.keys()

@@ -72,3 +72,19 @@ def inplace_attention(
         version=1,
     )
     return outputs[0], outputs[1], outputs[2]
+
+
+def row_log(values: Tensor) -> Tensor:  # (R, 1) -> (R,)
+    """Compute the logarithm of each row by itself.
+
+    The Log operator takes several values at once and the rest one by one, with other rounding: the logarithm of a row
+    would depend on the number of rows.
+    """
+    return torch.onnx.ops.symbolic(
+        "ReduceLogSum",
+        [values, torch.tensor([1])],
+        attrs={"keepdims": 0},
+        dtype=values.dtype,
+        shape=values.shape[:1],
+        version=18,
+    )

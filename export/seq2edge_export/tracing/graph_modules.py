@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from seq2edge.bundle import tensor_names
 from seq2edge.bundle.bundle import Dialect
 from seq2edge.config.architecture import Architecture
+from seq2edge_export.model import fused_ops
 from seq2edge_export.model.attention_cache import InplaceCache
 from seq2edge_export.model.layers import KeysValues
 from seq2edge_export.model.transformer import Decoded, Transformer
@@ -188,7 +189,7 @@ class InplaceDecoder(TransformerModule):
 
 def _log_totals(logits: Tensor) -> Tensor:  # (W, V) -> (W,)
     """Compute log(sum(exp(logits - max))) as -log(max(softmax)), as no operator is faster than the softmax."""
-    return -logits.softmax(dim=-1).amax(dim=-1).log()
+    return -fused_ops.row_log(logits.softmax(dim=-1).amax(dim=-1, keepdim=True))
 
 
 def _scorer_outputs(model: Transformer, target: Tensor, decoded: Decoded, weights: list[Tensor]) -> list[Tensor]:

@@ -12,7 +12,7 @@ from seq2edge.devices.session import CPU_CONFIG, compute_nodes, nodes_on_other_p
 from seq2edge.devices.topk_graphs import TRIAL
 from seq2edge.engine.array_pool import ArrayPool
 from seq2edge.engine.decoder_inputs import has_inplace_cache
-from seq2edge.engine.encoder import encode_batch
+from seq2edge.engine.encoder import Padding, encode_batch
 from seq2edge.engine.kv_append import AppendCacheState, DeviceTopK, source_dtypes
 from seq2edge.engine.kv_inplace import InplaceCacheState
 from seq2edge.engine.shortlist import OpenState, ShortlistState, open_shortlist
@@ -45,7 +45,7 @@ class OnnxEngine:
         open_session: OpenSession = open_session,
     ) -> None:
         _check_supported(bundle, device_config)
-        self.pad = bundle.manifest.tokens.pad
+        self.padding = Padding(bundle.manifest.tokens.pad, bundle.manifest.max_positions)
         self.threads, self.device_config = threads, device_config
         opened = partial(open_session, threads=threads, device_config=device_config)
         self.shortlist = open_shortlist(bundle, opened) if shortlist else None
@@ -77,9 +77,9 @@ class OnnxEngine:
 
     def _encode(self, sources: list[list[int]]) -> OpenState:
         if self.inplace:
-            mask, cross = encode_batch(self.encoder, sources, pad=self.pad, pool=self.pool)
+            mask, cross = encode_batch(self.encoder, sources, padding=self.padding, pool=self.pool)
             return lambda vocabulary: InplaceCacheState(self.decoder, mask, cross, self.pool, vocabulary)
-        state = AppendCacheState(self.encoder, self.decoder, self.device_topk, sources, pad=self.pad)
+        state = AppendCacheState(self.encoder, self.decoder, self.device_topk, sources, padding=self.padding)
         return state.with_vocabulary
 
     @property

@@ -16,7 +16,7 @@ from seq2edge.devices import topk_graphs
 from seq2edge.devices.registry import DeviceConfig
 from seq2edge.devices.session import CPU_CONFIG, Array, Tensor, open_session, run_on_device
 from seq2edge.engine.decoder_inputs import RestrictedVocabulary, empty_past, vocabulary_size
-from seq2edge.engine.encoder import pad_sources
+from seq2edge.engine.encoder import Padding
 from seq2edge.search import DecoderState, Ids, StepOutput, TopK
 from seq2edge.search.log_softmax import check_numbers
 
@@ -79,21 +79,22 @@ class AppendCacheState(DecoderState):
         device_topk: DeviceTopK,
         sources: list[list[int]],
         *,
-        pad: int,
+        padding: Padding,
     ) -> None:
         self.decoder, self.device_topk, self.memory = decoder, device_topk, device_topk.memory
         self.dtypes = source_dtypes(decoder)
         self.vocabulary: RestrictedVocabulary | None = None
         self.sentences, self.rows_per_sentence = len(sources), 1
-        self.source = self._encode(encoder, sources, pad)  # by input: mask and cross states, one row per sentence
+        self.source = self._encode(encoder, *padding.pad(sources))  # by input, one row per sentence
         self.past: dict[str, Tensor] = {**empty_past(decoder, rows=len(sources))}
 
-    def _encode(self, encoder: "InferenceSession", sources: list[list[int]], pad: int) -> dict[str, Tensor]:
-        ids, mask = pad_sources(sources, pad)
+    def _encode(
+        self, encoder: "InferenceSession", ids: Ids, mask: NDArray[np.bool_]
+    ) -> dict[str, Tensor]:  # (B, S) each
         inputs = {tensor_names.SOURCE: ids, tensor_names.SOURCE_MASK: mask}
         cross = run_on_device(encoder, inputs, memory=self.memory)
         mask_dtype = self.dtypes[tensor_names.SOURCE_MASK]
-        return {**cross, tensor_names.SOURCE_MASK: self.device_topk.select(mask, np.arange(len(sources)), mask_dtype)}
+        return {**cross, tensor_names.SOURCE_MASK: self.device_topk.select(mask, np.arange(len(ids)), mask_dtype)}
 
     def with_vocabulary(self, vocabulary: RestrictedVocabulary | None) -> "AppendCacheState":
         """Restrict the decoder to a part of the vocabulary."""

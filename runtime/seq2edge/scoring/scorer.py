@@ -15,7 +15,7 @@ from seq2edge.bundle import tensor_names
 from seq2edge.bundle.bundle import Bundle
 from seq2edge.devices.session import open_session, run
 from seq2edge.engine.decoder_inputs import first_decoder_inputs
-from seq2edge.engine.encoder import encode
+from seq2edge.engine.encoder import Padding, encode
 from seq2edge.engine.engine import OnnxEngine
 from seq2edge.errors import BundleError
 from seq2edge.options import CallOptions
@@ -115,10 +115,10 @@ class Scored:
 class Scorer:
     """The encoder and scorer sessions of a bundle."""
 
-    def __init__(self, encoder: "InferenceSession", scorer: "InferenceSession", *, pad: int) -> None:
+    def __init__(self, encoder: "InferenceSession", scorer: "InferenceSession", *, padding: Padding) -> None:
         self.encoder = encoder
         self.scorer = scorer
-        self.pad = pad
+        self.padding = padding
 
     @property
     def heads(self) -> int:
@@ -163,8 +163,8 @@ class Scorer:
         self, outputs: list[str], sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]], start: int
     ) -> list[Scores]:
         """Compute the named outputs: logits (B, 1, T, V) and cross-attention (B, L, H, T, S) of all positions."""
-        inputs = shifted(targets, start=start, pad=self.pad)  # (B, T)
-        states = encode(self.encoder, [list(source) for source in sources], pad=self.pad)
+        inputs = shifted(targets, start=start, pad=self.padding.token)  # (B, T)
+        states = encode(self.encoder, *self.padding.pad([list(source) for source in sources]))
         return run(self.scorer, first_decoder_inputs(self.scorer, inputs, states), outputs)
 
 
@@ -179,7 +179,7 @@ def open_scorer(bundle: Bundle, engine: OnnxEngine) -> Scorer | None:
     session = open_session(
         bundle.folder / tensor_names.SCORER, threads=engine.threads, device_config=engine.device_config
     )
-    return Scorer(engine.encoder, session, pad=engine.pad)
+    return Scorer(engine.encoder, session, padding=engine.padding)
 
 
 def shifted(targets: Sequence[Sequence[int]], *, start: int, pad: int) -> Ids:  # (B, T)
