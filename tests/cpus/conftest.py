@@ -28,6 +28,7 @@ class EmulatedCpu:
     name: str
     what: str
     part: str | None = None
+    saturates: bool = False  # adds two products of bytes in 16 bits
 
     def command(self) -> list[str]:
         if self.name == NATIVE:
@@ -51,7 +52,7 @@ class EmulatedCpu:
 
 
 CPUS = (
-    EmulatedCpu("Haswell", "x86-64, AVX2 without AVX-512 and VNNI"),
+    EmulatedCpu("Haswell", "x86-64, AVX2 without AVX-512 and VNNI", saturates=True),
     EmulatedCpu("Nehalem", "x86-64, SSE4.2 without AVX"),
     EmulatedCpu("cortex-a72", "arm64, Raspberry Pi 4", part="0xd08"),
     EmulatedCpu("cortex-a76", "arm64 with dot products, Raspberry Pi 5", part="0xd0b"),
