@@ -16,7 +16,7 @@ LINES ?= 32
 DEV ?= models/en-de/dev.en models/en-de/dev.de
 PAIRS ?=
 
-.PHONY: demo test test-fast test-cpu test-backends test-fuzz test-trust test-trust-full slow peers check format bench bench-render bench-quick optimum clean help
+.PHONY: demo test test-fast test-cpu test-backends test-cpus test-fuzz test-trust test-trust-full slow peers check format bench bench-render bench-quick optimum clean help
 
 help: ## list all targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -37,7 +37,7 @@ test-fast: $(READY) ## runtime and graph tests without tracing or subprocesses
 		$(addprefix --ignore=tests/runtime/,$(FAST_IGNORE)) tests/runtime tests/graphs
 
 test: $(READY) ## all tests that fit into ten minutes
-	$(BIN)/python -m pytest -m "not slow and not peers and not backends and not trust" --numprocesses 2 --dist loadfile tests
+	$(BIN)/python -m pytest -m "not slow and not peers and not backends and not trust and not cpus" --numprocesses 2 --dist loadfile tests
 
 # Each device has its own environment, because its package replaces onnxruntime or adds plugins to it.
 BACKENDS := build/backends/ready
@@ -70,6 +70,22 @@ vulkan:
 	@test -x .venv-$*/bin/python || $(PYTHON) -m venv .venv-$*
 	@.venv-$*/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[$(EXTRAS)]' pytest
 	@touch $@
+
+# Other CPUs are emulated by qemu-user, with the wheels that pip selects for them. Needs Debian or Ubuntu.
+CPUS := build/cpus
+test-cpus: $(READY) qemu $(CPUS)/ready ## emulated CPUs: x86-64 without AVX-512, without AVX2, and arm64
+	$(BIN)/python -m pytest tests/cpus
+
+$(CPUS)/ready: $(READY) $(wildcard models/en-de/* runtime/seq2edge/models/*/*) $(shell find runtime graphs export -name '*.py') tests/cpus/prepare.py | qemu
+	@echo "preparing $(CPUS): bundles, wheels for x86-64 and arm64, and an arm64 root folder"
+	@PYTHONPATH=tests/support $(BIN)/python tests/cpus/prepare.py $(CPUS)
+	@touch $@
+
+.PHONY: qemu
+qemu:
+	@(for tool in qemu-x86_64 qemu-aarch64 debootstrap; do command -v $$tool > /dev/null || exit 1; done) \
+		|| { apt-get update && apt-get install --yes --no-install-recommends -o DPkg::Lock::Timeout=120 qemu-user debootstrap; } \
+		|| { echo "other CPUs cannot be tested: they need Debian's packages qemu-user and debootstrap"; exit 1; }
 
 test-fuzz: $(READY) ## a few thousand hostile files
 	@$(PIP) atheris

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tiny_checkpoint import SENTENCES
+from tiny_checkpoint import SENTENCES, TINY
+from tolerances import log_softmax_rounding, score_rounding
 
 from seq2edge import Translator
 from seq2edge.bundle.bundle import Bundle, load_bundle
@@ -15,7 +16,7 @@ from seq2edge_graphs.quantize.pipeline import quantize_bundle
 from seq2edge_graphs.shortlist.bundle import add_shortlist
 
 TEXTS = [*SENTENCES[::60][:6], "x"]
-SCORES = 1e-4  # sums of float32 in another order, over ten tokens
+SCORES = score_rounding(10, log_softmax_rounding(TINY.target_vocabulary, 10))  # exponentials in another order
 
 
 def size(bundle: Bundle) -> int:

@@ -11,6 +11,7 @@ from tokenizers import Tokenizer
 from tokenizers.models import BPE
 from tokenizers.pre_tokenizers import ByteLevel
 from tokenizers.trainers import BpeTrainer
+from tolerances import log_probability_rounding, network_rounding, score_rounding
 from transformers import (
     BartConfig,
     BartForConditionalGeneration,
@@ -26,6 +27,7 @@ from transformers import (
     PreTrainedModel,
 )
 
+from seq2edge.config.architecture import Architecture
 from seq2edge_export.loaders.hugging_face.languages import M2M100, NLLB
 
 SHAPE = {
@@ -71,12 +73,13 @@ class Pair:
                 assert output.text.strip() == self.tokenizer.decode(shown, skip_special_tokens=True).strip()
                 if "sequences_scores" in expected:
                     difference = abs(output.score - expected.sequences_scores[index * count + rank].item())
-                    assert difference < score_limit(len(output.tokens), options.get("length_penalty", 1.0))
+                    shape, penalty = self.translator.manifest.architecture, options.get("length_penalty", 1.0)
+                    assert difference < score_limit(shape, len(output.tokens), penalty)
 
 
-def score_limit(tokens: int, length_penalty: float) -> float:
-    """Return the tolerance of a sum of log-probabilities, each off by 1e-5, divided by a power of the length."""
-    return max(1e-4, 1e-5 * tokens ** (1 - length_penalty))
+def score_limit(shape: Architecture, tokens: int, length_penalty: float) -> float:
+    """Return the tolerance of a score of a model with logits of about 20."""
+    return score_rounding(tokens, log_probability_rounding(network_rounding(shape, size=20)), length_penalty)
 
 
 def first_end(model: PreTrainedModel, options: dict[str, Any]) -> int:

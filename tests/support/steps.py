@@ -2,10 +2,11 @@
 
 import numpy as np
 from tiny_checkpoint import TINY
+from tolerances import network_rounding
 
 from seq2edge.search import DecoderState
 
-LOGITS = 1e-4  # float32 sums in another order, logits of about 10
+LOGITS = network_rounding(TINY, size=10)
 
 
 def assert_steps_close(ours: DecoderState, theirs: DecoderState, count: int, *, prefix: int, beams: int) -> None:

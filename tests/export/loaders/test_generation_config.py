@@ -97,7 +97,7 @@ def test_options_of_the_file_have_the_effect_of_generate(
         assert hypothesis.tokens == row[: len(hypothesis.tokens)]
         assert set(row[len(hypothesis.tokens) :]) <= {model.config.pad_token_id, model.config.eos_token_id}
         if "sequences_scores" in wanted:
-            limit = score_limit(len(hypothesis.tokens), ours.generation.length_penalty)
+            limit = score_limit(ours.architecture, len(hypothesis.tokens), ours.generation.length_penalty)
             assert hypothesis.score == pytest.approx(wanted.sequences_scores[place].item(), abs=limit)
 
 

@@ -34,13 +34,14 @@ from marian_model import (
     write_npz,
     yaml_of,
 )
+from tolerances import network_rounding
 
 from seq2edge.errors import CheckpointError
 from seq2edge_export.loaders import detect, load_checkpoint
 from seq2edge_export.loaders.marian.files import read_binary
 from seq2edge_export.model.transformer import Transformer
 
-LOGITS = 1e-5  # float32 against double precision, logits of about 5
+SIZE = 5  # of the logits
 SOURCE, TARGET = [5, 7, 9, 30, 2, EOS], [4, 8, 15, 16, 23, 42, 8]
 
 
@@ -48,6 +49,10 @@ def logits(model: Transformer) -> Any:
     source = torch.tensor([SOURCE])
     with torch.inference_mode():
         return model(source, source > -1, torch.tensor([[EOS, *TARGET]]))[0].numpy()
+
+
+def assert_same_logits(found: Transformer, wanted: Any) -> None:
+    np.testing.assert_allclose(logits(found), wanted, rtol=0, atol=network_rounding(found.architecture, SIZE))
 
 
 def refusal(path: Path) -> str:
@@ -68,7 +73,7 @@ def npz_folder(folder: Path, model: Marian) -> Path:
 def test_every_kind_of_model_computes_what_marian_defines(tmp_path: Path, config: dict[str, Any]) -> None:
     model = made(config)
     found = load_checkpoint(npz_folder(tmp_path, model)).model
-    np.testing.assert_allclose(logits(found), Reference(model).logits(SOURCE, TARGET), atol=LOGITS)
+    assert_same_logits(found, Reference(model).logits(SOURCE, TARGET))
 
 
 def test_an_old_output_layer_is_transposed(tmp_path: Path) -> None:
@@ -76,7 +81,7 @@ def test_an_old_output_layer_is_transposed(tmp_path: Path) -> None:
     wanted = Reference(model).logits(SOURCE, TARGET)
     model.tensors["decoder_ff_logit_out_W"] = model.tensors.pop("decoder_ff_logit_out_Wt").T.copy()
     found = load_checkpoint(npz_folder(tmp_path, model)).model
-    np.testing.assert_allclose(logits(found), wanted, atol=LOGITS)
+    assert_same_logits(found, wanted)
 
 
 @pytest.mark.parametrize("config", [STUDENT, TEACHER | APART], ids=["student", "all apart"])
@@ -94,7 +99,7 @@ def test_every_format_is_dequantized(tmp_path: Path, config: dict[str, Any], for
         ("decoder_l1_context_Wv", "decoder.0.cross.value"),
     ):
         assert torch.equal(found.get_parameter(f"{ours}.weight"), torch.from_numpy(kept.tensors[theirs].T))
-    np.testing.assert_allclose(logits(found), Reference(kept).logits(SOURCE, TARGET), atol=LOGITS)
+    assert_same_logits(found, Reference(kept).logits(SOURCE, TARGET))
 
 
 def test_positions_are_marians_up_to_its_rounding(tmp_path: Path) -> None:

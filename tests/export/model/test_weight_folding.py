@@ -5,13 +5,14 @@ from dataclasses import replace
 import pytest
 import torch
 from tiny_checkpoint import TINY
+from tolerances import FLOAT64, network_rounding
 from torch import nn
 
 from seq2edge_export.model.layers import MultiHeadAttention
 from seq2edge_export.model.transformer import Transformer
 from seq2edge_export.model.weight_folding import fold_weights
 
-LOGITS = 1e-12  # in double precision
+LOGITS = network_rounding(TINY, size=10, epsilon=FLOAT64)
 
 
 def seeded(**changes: object) -> Transformer:

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 from tiny_checkpoint import TINY, random_model, write_checkpoint
+from tolerances import network_rounding
 from transformers import AutoModelForSeq2SeqLM
 
 from seq2edge.bench.workload import search_options
@@ -17,8 +18,7 @@ from seq2edge_export.peers.hugging_face import unsupported, write_folder
 from seq2edge_export.peers.interface import generate_arguments
 from seq2edge_export.source_model import TorchEngine
 
-# For logits up to about ten: float32 sums in another order.
-LOGITS = 2e-4
+LOGITS = network_rounding(TINY, size=10)
 POST_NORM = replace(TINY, norm_first=False, final_norm=False)
 SHAPES = {
     "Pegasus, interleaved sinusoids": TINY,

@@ -7,6 +7,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tolerances import log_softmax_rounding, score_rounding
 from transformers import LogitsProcessorList
 
 from seq2edge.config.generation import GenerationOptions
@@ -16,9 +17,7 @@ START, PAD, END, VOCABULARY = 0, 1, 2, 40
 OPTIONS = GenerationOptions(decoder_start_token_id=START, pad_token_id=PAD, eos_token_id=END)
 
 
-def close(expected: object) -> object:
-    """Sums of up to twenty float32 log-probabilities, whose last digit depends on the order of summing exponentials."""
-    return pytest.approx(expected, abs=2e-6, rel=1e-6)
+SAME = log_softmax_rounding(VOCABULARY, 16)  # both get the same logits
 
 
 pytestmark = pytest.mark.filterwarnings("ignore:Unfeasible length constraints:UserWarning")
@@ -45,9 +44,11 @@ def assert_same(step, model, sources, prefix=(), hook=None, **options) -> None:
         expected = wanted.sequences[place, 1 + len(prefix) :].tolist()
         assert hypothesis.tokens == expected[: len(hypothesis.tokens)]
         assert set(expected[len(hypothesis.tokens) :]) <= {PAD}
-        assert hypothesis.token_scores == close(token_scores(model, wanted, place, hypothesis))
+        expected_scores = token_scores(model, wanted, place, hypothesis)
+        assert hypothesis.token_scores == pytest.approx(expected_scores, abs=SAME)
         if "sequences_scores" in wanted:
-            assert hypothesis.score == close(wanted.sequences_scores[place].item())
+            limit = score_rounding(len(hypothesis.tokens), SAME, options.get("length_penalty", 1.0))
+            assert hypothesis.score == pytest.approx(wanted.sequences_scores[place].item(), abs=limit)
 
 
 def generate(model, sources, prefix, hook, **options):

@@ -1,11 +1,13 @@
 import numpy as np
 import pytest
+from tolerances import log_softmax_rounding, score_rounding
 
 from seq2edge.errors import NotANumberError, UsageError
 from seq2edge.search import BatchContext, DecoderState, StepOutput, prefix_block, search
 from seq2edge.search.greedy import greedy_steps
 
 STARTS = [[0]] * 6
+SAME = log_softmax_rounding(6, 5)  # at most 6 tokens, and logits of at most 5
 
 
 def test_the_likeliest_token_is_taken_until_the_end_token(decoder, options) -> None:
@@ -26,15 +28,15 @@ def test_an_output_is_cut_at_the_limit(decoder, options) -> None:
 def test_the_score_is_the_sum_of_the_log_probabilities(decoder, options) -> None:
     step = decoder(lambda sentence, tokens: np.log([0.1, 0.1, 0.2, 0.6]))
     [[found]] = search(step, [[0]], options(max_new_tokens=2))
-    assert found.token_scores == pytest.approx([np.log(0.6)] * 2, abs=1e-6)
-    assert found.score == pytest.approx(2 * np.log(0.6), abs=1e-6)
+    assert found.token_scores == pytest.approx([np.log(0.6)] * 2, abs=SAME)
+    assert found.score == pytest.approx(2 * np.log(0.6), abs=score_rounding(2, SAME))
 
 
 def test_scores_are_those_of_the_model_whatever_the_options_do_to_them(decoder, options) -> None:
     step = decoder(lambda sentence, tokens: np.log([0.1, 0.1, 0.2, 0.6]))
     [[found]] = search(step, [[0]], options(suppress_tokens=(3,)))
     assert found.tokens == [2]
-    assert found.token_scores == pytest.approx([np.log(0.2)], abs=1e-6)
+    assert found.token_scores == pytest.approx([np.log(0.2)], abs=SAME)
 
 
 def test_of_equal_tokens_the_first_is_taken(decoder, options) -> None:
@@ -166,7 +168,7 @@ def test_only_sentences_whose_likeliest_token_is_forbidden_choose_another(decode
     found = search(decoder(lambda sentence, tokens: logits[sentence]), [[0]] * 3, options(min_new_tokens=8))
     assert [one.tokens for [one] in found] == [[3] * 8, [3] * 8, [5] * 8]
     expected = [logit - np.log(np.exp(row).sum()) for logit, row in zip([3, 5, 5], logits, strict=True)]
-    assert [one.token_scores[0] for [one] in found] == pytest.approx(expected, abs=1e-6)
+    assert [one.token_scores[0] for [one] in found] == pytest.approx(expected, abs=SAME)
 
 
 @pytest.mark.parametrize("beams", [1, 3])

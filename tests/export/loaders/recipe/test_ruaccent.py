@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from tolerances import FLOAT64, network_rounding
 
 from seq2edge import Translator
 from seq2edge.bundle.bundle import load_bundle
@@ -28,7 +29,7 @@ PACKAGE = "ruaccent-predictor==1.2.0"
 SHA256 = "b1ca8204"  # how the wheel's begins
 # Logits reach 31. In float32 the package itself is 2.9e-4 from what it computes in double precision, the bundle 3.4e-4,
 # and the two are 4.3e-4 apart; in double precision the difference between the models is 4.4e-13.
-LOGITS, DOUBLE = 1e-3, 1e-10
+SIZE, LENGTH = 31, 256
 ANSWERS = {
     'heads = "?"': "heads = 8",
     'pad = "?"': "pad = 0",
@@ -117,7 +118,8 @@ def test_every_token_and_logit_is_that_of_the_package(peer: Peer) -> None:
         theirs = package_logits(peer.accentor.model, source, result.tokens)
         assert theirs.argmax(axis=1).tolist() == list(result.tokens)
         ours = [logits for _, logits in forced_logits(translator.engine, source.tolist(), [result.tokens], start=1)]
-        np.testing.assert_allclose(np.concatenate(ours), theirs, atol=LOGITS)
+        limit = network_rounding(translator.manifest.architecture, SIZE, length=LENGTH)
+        np.testing.assert_allclose(np.concatenate(ours), theirs, rtol=0, atol=limit)
 
 
 @torch.inference_mode()
@@ -127,7 +129,8 @@ def test_the_models_agree_in_double_precision(peer: Peer) -> None:
         source = peer.accentor._text_to_tensor(text)
         tokens = peer.accentor.model.generate(source)[0].tolist()[1:]
         logits = ours(source, source > -1, torch.tensor([[1, *tokens[:-1]]]))[0].numpy()
-        np.testing.assert_allclose(logits, package_logits(theirs, source, tokens), rtol=0, atol=DOUBLE)
+        limit = network_rounding(ours.architecture, SIZE, length=LENGTH, epsilon=FLOAT64)
+        np.testing.assert_allclose(logits, package_logits(theirs, source, tokens), rtol=0, atol=limit)
 
 
 def package_logits(model: Any, source: torch.Tensor, tokens: Sequence[int]) -> Any:
