@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from seq2edge.config.languages import Tags
 from seq2edge.config.tokenizer import Moses, SpecialTokens, Tokenization
-from seq2edge.errors import DataError, MissingExtraError
+from seq2edge.errors import DataError, imports_of_extras
 from seq2edge.text.vocabularies import Vocabulary, load_sentencepiece, load_vocabulary
 from seq2edge.text.vocabularies.sentencepiece import PieceListVocabulary
 
@@ -236,10 +236,8 @@ class MosesTokenizer:
 
 
 def load_moses(rules: Moses) -> MosesTokenizer:
-    try:
+    with imports_of_extras():
         import sacremoses
-    except ModuleNotFoundError:
-        raise MissingExtraError("sacremoses", "moses") from None
     return MosesTokenizer(rules, sacremoses)
 
 
