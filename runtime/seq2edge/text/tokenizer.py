@@ -187,9 +187,16 @@ def load_tokenizer(rules: Tokenization, tokens: SpecialTokens, files: Mapping[st
         pad=tokens.pad,
         length=rules.source_length,
     )
+    sides = (
+        (
+            rules.source,
+            rules.source_codes,
+            tokens if tokens.source_unk is None else replace(tokens, unk=tokens.source_unk),
+        ),
+        (rules.target, rules.target_codes, tokens),
+    )
     source, target = (
-        load_vocabulary(rules, tokens, files[name], files[codes] if codes else None)
-        for name, codes in ((rules.source, rules.source_codes), (rules.target, rules.target_codes))
+        load_vocabulary(rules, special, files[name], files[codes] if codes else None) for name, codes, special in sides
     )
     return Tokenizer(
         source,
