@@ -11,7 +11,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from seq2edge.config.languages import Tags
+from seq2edge.bundle.bundle import Bundle
+from seq2edge.config.languages import Tags, default_tags
 from seq2edge.config.tokenizer import Moses, SpecialTokens, Tokenization
 from seq2edge.errors import DataError, imports_of_extras
 from seq2edge.text.vocabularies import Vocabulary, load_sentencepiece, load_vocabulary
@@ -177,6 +178,14 @@ class Tokenizer:
             _check_unicode(text)
         lowered = [text.lower() if self.lowercase else text for text in texts]
         return [WHITESPACE.sub(" ", text) for text in lowered] if self.plain_spaces else lowered
+
+
+def bundle_tokenizer(bundle: Bundle) -> Tokenizer:
+    """Load the tokenizer of a bundle, for its default languages."""
+    manifest = bundle.manifest
+    files = {name: bundle.folder / name for name in manifest.tokenizer.files}
+    tokenizer = load_tokenizer(manifest.tokenizer, manifest.tokens, files)
+    return tokenizer.with_tags(default_tags(manifest.languages))
 
 
 def load_tokenizer(rules: Tokenization, tokens: SpecialTokens, files: Mapping[str, Path]) -> Tokenizer:
