@@ -86,9 +86,9 @@ def test_the_light_install_names_the_extra_that_export_needs(edge: Path) -> None
 @pytest.mark.slow
 def test_quantizing_needs_no_pytorch(wheel: Path, full: Path, tmp_path: Path) -> None:
     scripts = install(wheel, "cpu,quantize", tmp_path / "venv")
-    run(scripts / "seq2edge", "quantize", full, tmp_path / "int8", cwd=tmp_path)
+    run(scripts / "seq2edge", "quantize", full, tmp_path / "half", "--precision", "fp16", cwd=tmp_path)
     (tmp_path / "pairs").write_text("Good morning.\tGuten Morgen.\n", encoding="utf-8")
-    run(scripts / "seq2edge", "shortlist", tmp_path / "int8", tmp_path / "short", "--learn", "pairs", cwd=tmp_path)
+    run(scripts / "seq2edge", "shortlist", full, tmp_path / "short", "--learn", "pairs", cwd=tmp_path)
     translated = run(scripts / "seq2edge", "translate", "-m", tmp_path / "short", "Hi", cwd=tmp_path)
     assert translated.strip()
     assert "torch" not in run(scripts / "python", "-m", "pip", "freeze", cwd=tmp_path)
