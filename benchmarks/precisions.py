@@ -28,7 +28,7 @@ from seq2edge.bundle.bundle import Bundle, load_bundle
 from seq2edge.engine.engine import OnnxEngine
 from seq2edge.files.lines import read_lines
 from seq2edge.search.batch_decode import decode
-from seq2edge.text.tokenizer import Tokenizer, load_tokenizer
+from seq2edge.text.tokenizer import Tokenizer, bundle_tokenizer
 from seq2edge_export.loaders import load_checkpoint
 from seq2edge_export.peers.ctranslate2 import COMPUTE_TYPES, CTranslate2System
 from seq2edge_export.peers.ctranslate2_writer import write_model
@@ -98,9 +98,7 @@ def measure(
     configs: dict[str, QuantizationConfig],
     checkpoint: Path | None,
 ) -> list[results.Row]:
-    manifest = float_bundle.manifest
-    files = {file: float_bundle.folder / file for file in manifest.files}
-    tokenizer = load_tokenizer(manifest.tokenizer, manifest.tokens, files)
+    tokenizer = bundle_tokenizer(float_bundle)
     ids = tokenizer.encode(texts)
     folder = Path(mkdtemp())
     try:

@@ -16,4 +16,7 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module 'seq2edge_export' has no attribute {name!r}")
     from importlib import import_module
 
-    return getattr(import_module(f"seq2edge_export.{_MODULES[name]}"), name)
+    from seq2edge.errors import imports_of_extras
+
+    with imports_of_extras():
+        return getattr(import_module(f"seq2edge_export.{_MODULES[name]}"), name)

@@ -38,6 +38,7 @@ class ExportOptions:
     quantization: QuantizationConfig = FP32
     dialect: Dialect = "ort"
     family: str = "auto"  # of a checkpoint; auto recognizes it
+    tokenizer: str = ""  # spaces, characters, bpe:CODES or spm:MODEL, for a vocabulary without tokenizer
     compare: bool = True  # compare the bundle with the source model before it is written
     force: bool = False  # replace an existing bundle
 
@@ -60,13 +61,19 @@ def export_bundle(
     precision: TargetPrecision | QuantizationConfig = "fp32",
     dialect: Dialect = "ort",
     family: str = "auto",
+    tokenizer: str = "",
     compare: bool = True,
     force: bool = False,
     progress: Progress = SILENT,
 ) -> Bundle:
     """Export a checkpoint as a bundle, which is written only if it is complete and matches the source model."""
     options = ExportOptions(
-        quantization=_quantization(precision), dialect=dialect, family=family, compare=compare, force=force
+        quantization=_quantization(precision),
+        dialect=dialect,
+        family=family,
+        tokenizer=tokenizer,
+        compare=compare,
+        force=force,
     )
     return export_checkpoint(Path(source), Path(target), options, progress)
 
@@ -110,7 +117,7 @@ def export_module(
 def export_checkpoint(source: Path, target: Path, options: ExportOptions, progress: Progress) -> Bundle:
     check_target(target, force=options.force, source=source)
     progress.stage("reading the checkpoint")
-    source_model = load_checkpoint(source, options.family).source_model()
+    source_model = load_checkpoint(source, options.family, options.tokenizer).source_model()
     return write_bundle(source_model, target, options, progress, offload=True)
 
 

@@ -18,6 +18,28 @@
 """
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+# The extra that installs a package; onnxruntime has others too, for other devices.
+EXTRAS = {
+    "onnxruntime": "cpu",
+    "tokenizers": "tokenizers",
+    "sacremoses": "moses",
+    "matplotlib": "plot",
+    "cryptography": "sign",
+    "huggingface_hub": "hub",
+    "onnx": "quantize",
+    "onnx_ir": "quantize",
+    "sacrebleu": "bleu",
+    "onnxscript": "export",
+    "rich": "export",
+    "safetensors": "export",
+    "torch": "export",
+    "yaml": "export",
+    "ctranslate2": "bench",
+    "transformers": "bench",
+}
 
 MAX_LENGTH = 10_000  # characters: enough to list every reason why a checkpoint cannot be loaded
 MAX_REASON_LENGTH = 500  # of one reason: huge names and values from hostile files are cut in the middle
@@ -98,5 +120,19 @@ class ParityError(Seq2EdgeError):
 class MissingExtraError(Seq2EdgeError):
     """A package of an optional extra is not installed."""
 
-    def __init__(self, package: str, extra: str) -> None:
-        super().__init__(f"this needs {package}, which is not installed: run  pip install 'seq2edge[{extra}]'")
+    def __init__(self, package: str) -> None:
+        super().__init__(
+            f"this needs {package}, which is not installed: run  pip install 'seq2edge[{EXTRAS[package]}]'"
+        )
+
+
+@contextmanager
+def imports_of_extras() -> Iterator[None]:
+    """Turn the failed import of a package that an extra installs into an error that names the extra."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        package = (error.name or "").partition(".")[0]
+        if package not in EXTRAS:
+            raise
+        raise MissingExtraError(package) from None

@@ -11,7 +11,6 @@ from typing import Any
 from seq2edge.bundle import tensor_names
 from seq2edge.bundle.bundle import EMBEDDED, load_bundle
 from seq2edge.config.generation import GenerationOptions
-from seq2edge.config.languages import default_tags
 from seq2edge.devices.auto import resolve_device
 from seq2edge.devices.cpu import allowed_cpus
 from seq2edge.devices.registry import DeviceConfig
@@ -28,7 +27,7 @@ from seq2edge.search.batch_decode import Sentence, Workers, decode_sentences
 from seq2edge.search.hypothesis import length_normalizer
 from seq2edge.text.repetition import repeats
 from seq2edge.text.segments import Segment, join_texts, make_segments, stable_prefix
-from seq2edge.text.tokenizer import Tokenizer, load_tokenizer
+from seq2edge.text.tokenizer import Tokenizer, bundle_tokenizer
 
 TEXTS_AT_ONCE = 512  # enough to group sentences of similar length, few enough to answer soon
 TEXTS_PER_AWAIT = 64  # at most this many are still translated after an asynchronous call was cancelled
@@ -158,9 +157,7 @@ class Translator:
         self.manifest = self.bundle.manifest
         self.longest = self.manifest.max_positions
         self.threads = threads or max(1, allowed_cpus() // workers)
-        files = {name: self.bundle.folder / name for name in self.manifest.files}
-        tokenizer = load_tokenizer(self.manifest.tokenizer, self.manifest.tokens, files)
-        self.tokenizer = tokenizer.with_tags(default_tags(self.manifest.languages))
+        self.tokenizer = bundle_tokenizer(self.bundle)
         device_config = DeviceConfig(device=device, options=dict(provider_options or {}), strict=strict_device)
         self.device_config = resolve_device(device_config, self.manifest)
         self.shortlist = shortlist and tensor_names.SHORTLIST in self.manifest.files

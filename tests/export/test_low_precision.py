@@ -16,7 +16,7 @@ from seq2edge.devices.session import open_session, run
 from seq2edge.engine.engine import OnnxEngine
 from seq2edge.errors import DataError
 from seq2edge.scoring.scorer import forced_logits
-from seq2edge.text.tokenizer import load_tokenizer
+from seq2edge.text.tokenizer import bundle_tokenizer
 from seq2edge_graphs.bundle_writer import describe_files, load_with_weights, save_sharing_weights, write_manifest
 from seq2edge_graphs.passes.subgraph import expose
 from seq2edge_graphs.quantize.apply import Grams, plan_precision, quantize, weight_names
@@ -39,10 +39,8 @@ def rewrite(folder: Path, target: Path, precision: Precision, dialect: Dialect, 
 
 def sources(bundle: Bundle, count: int) -> list[list[int]]:
     """Return sentences of different lengths."""
-    manifest = bundle.manifest
-    files = {name: bundle.folder / name for name in manifest.files}
     texts = [SENTENCES[row][: 6 + row % 30] for row in range(0, 25 * count, 25)]
-    return load_tokenizer(manifest.tokenizer, manifest.tokens, files).encode(texts)
+    return bundle_tokenizer(bundle).encode(texts)
 
 
 def logits(bundle: Bundle, texts: list[list[int]], targets: list[list[int]]) -> np.ndarray:  # (B, T, V)

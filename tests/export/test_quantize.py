@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from missing_packages import command_without, packages_outside
 from tiny_checkpoint import SENTENCES
 
 from seq2edge import Translator
@@ -42,6 +43,21 @@ def test_it_gives_the_same_weights_as_export(made, full: Path, tmp_path: Path) -
     exported = export_bundle(made.checkpoint, tmp_path / "exported", precision=quantization, compare=False)
     assert quantized.manifest.files[tensor_names.WEIGHTS] == exported.manifest.files[tensor_names.WEIGHTS]
     assert quantized.manifest.quantization == exported.manifest.quantization
+
+
+def test_the_extra_quantize_is_enough(full: Path, tmp_path: Path) -> None:
+    others = packages_outside("cpu", "bleu", "quantize")
+    assert {"torch", "onnxscript", "tokenizers"} <= others
+    (tmp_path / "texts").write_text("\n".join(TEXTS[:2]), encoding="utf-8")
+    (tmp_path / "pairs").write_text("".join(f"{text}\t{text[::-1]}\n" for text in TEXTS), encoding="utf-8")
+    measured = ["--input", tmp_path / "texts", "--reference", tmp_path / "texts"]
+    for arguments in (
+        ["quantize", full, tmp_path / "half", *measured, "--precision", "fp16"],
+        ["quantize", full, tmp_path / "small", "--precision", "int8", "--no-verify"],
+        ["shortlist", full, tmp_path / "short", "--learn", tmp_path / "pairs"],
+    ):
+        done = command_without(others, *arguments)
+        assert (done.returncode, done.stderr) == (0, "")
 
 
 @pytest.mark.parametrize("precision", ["fp16", "int8", "int8-blocks", "int4"])

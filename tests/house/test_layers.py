@@ -2,29 +2,15 @@
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
+from hostile_bundle import change_manifest, copy_bundle, rehash
+from missing_packages import command_without, packages_outside, run_without
 
 from seq2edge.cli.main import COMMANDS
 
-BLOCK = """
-import sys
-class Block:
-    def find_spec(self, name, path=None, target=None):
-        if name.split(".")[0] in {blocked!r}:
-            raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
-sys.meta_path.insert(0, Block())
-"""
 HEAVY = {"torch", "onnx", "onnx_ir", "onnxscript", "transformers", "safetensors", "rich", "sacrebleu", "matplotlib"}
-
-
-def run_without(blocked: set[str], code: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-    program = BLOCK.format(blocked=blocked) + code
-    return subprocess.run([sys.executable, "-c", program, *arguments], capture_output=True, text=True, check=False)
-
-
-def command_without(blocked: set[str], *arguments: str) -> subprocess.CompletedProcess[str]:
-    return run_without(blocked, "from seq2edge.cli.main import main; main(prog_name='seq2edge')", *arguments)
 
 
 def test_every_runtime_module_imports_without_torch_onnx_and_transformers() -> None:
@@ -70,12 +56,47 @@ def test_translating_without_onnxruntime_names_the_extra() -> None:
     assert done.stderr == ("Error: this needs onnxruntime, which is not installed: run  pip install 'seq2edge[cpu]'\n")
 
 
-@pytest.mark.parametrize("arguments", [["export", "a", "b"], ["train", "--train", "a", "--dev", "b", "--output", "c"]])
-def test_commands_that_need_pytorch_name_the_extra(arguments: list[str]) -> None:
-    done = command_without(HEAVY, *arguments)
+@pytest.mark.parametrize(
+    ("arguments", "extra"),
+    [
+        (["export", "a", "b"], "export"),
+        (["train", "--train", "a", "--dev", "b", "--output", "c"], "export"),
+        (["verify", "a", "--against", "b"], "export"),
+        (["recipe", "a"], "export"),
+        (["quantize", "a", "b"], "quantize"),
+        (["shortlist", "a", "b", "--marian", "c"], "quantize"),
+        (["sign", "--new-key", "a"], "sign"),
+    ],
+)
+def test_commands_name_the_extra_that_they_need(arguments: list[str], extra: str) -> None:
+    done = command_without(packages_outside("cpu"), *arguments)
     assert done.returncode == 2
     assert done.stderr.count("\n") == 1
-    assert "pip install 'seq2edge[export]'" in done.stderr
+    assert f"pip install 'seq2edge[{extra}]'" in done.stderr
+
+
+def test_python_names_the_extra_too() -> None:
+    done = run_without({"torch"}, "from seq2edge_export import export_bundle")
+    assert done.stderr.splitlines()[-1].endswith(
+        "this needs torch, which is not installed: run  pip install 'seq2edge[export]'"
+    )
+
+
+def test_a_bundle_with_a_tokenizer_json_names_the_extra(tmp_path: Path) -> None:
+    def change(manifest: dict) -> None:
+        manifest["tokenizer"] |= {"kind": "tokenizers", "source": "tokenizer.json", "target": "tokenizer.json"}
+        manifest["files"]["tokenizer.json"] = manifest["files"].pop("tokenizer.model")
+
+    folder = copy_bundle(tmp_path / "bundle")
+    (folder / "tokenizer.model").unlink()
+    (folder / "tokenizer.json").write_text("{}", encoding="utf-8")
+    change_manifest(folder, change)
+    rehash(folder)
+    sentence = "this needs tokenizers, which is not installed: run  pip install 'seq2edge[tokenizers]'"
+    done = command_without({"tokenizers"}, "translate", "-m", folder, "Hello.")
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", f"Error: {sentence}\n")
+    done = run_without({"tokenizers"}, "import sys, seq2edge; seq2edge.Translator(sys.argv[1])", folder)
+    assert done.stderr.endswith(f"MissingExtraError: {sentence}\n")
 
 
 def test_translating_loads_nothing_that_only_some_need() -> None:

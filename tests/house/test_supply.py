@@ -1,35 +1,91 @@
 """What is shipped: few dependencies, nothing that is not needed, and the same bytes from every build."""
 
+import ast
 import re
 import shutil
 import subprocess
 import sys
 import tomllib
 import zipfile
+from importlib.metadata import PackageNotFoundError, packages_distributions, requires
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
+
+from seq2edge.errors import EXTRAS
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 
 
-def names_of(requirements: list[str]) -> set[str]:
-    return {re.match(r"[\w.-]+", one)[0].lower() for one in requirements}  # type: ignore[index]
+def canonical(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()
 
 
-def test_the_runtime_needs_four_packages() -> None:
-    assert names_of(PROJECT["dependencies"]) == {"click", "numpy", "sentencepiece", "tokenizers"}
+def needed(requirement: Requirement) -> set[str]:
+    """Return the package of a requirement and, as far as they are installed here, all that it needs in turn."""
+    found, waiting = set(), [(canonical(requirement.name), extra) for extra in ("", *requirement.extras)]
+    while waiting:
+        name, extra = one = waiting.pop()
+        if one in found:
+            continue
+        found.add(one)
+        for other in map(Requirement, requirements_of(name)):
+            if other.marker is None or other.marker.evaluate({"extra": extra}):
+                waiting += [(canonical(other.name), inner) for inner in ("", *other.extras)]
+    return {name for name, _ in found} - {"seq2edge"}
 
 
-def test_everything_that_is_tested_with_is_pinned() -> None:
+def requirements_of(name: str) -> list[str]:
+    """Read ours from the source, since the installed ones may be older."""
+    if name == "seq2edge":
+        extras = PROJECT["optional-dependencies"].items()
+        return PROJECT["dependencies"] + [f'{one}; extra == "{extra}"' for extra, some in extras for one in some]
+    try:
+        return requires(name) or []
+    except PackageNotFoundError:
+        return []
+
+
+def test_the_runtime_needs_three_packages() -> None:
+    assert {canonical(Requirement(one).name) for one in PROJECT["dependencies"]} == {"click", "numpy", "sentencepiece"}
+
+
+def test_the_light_install_has_no_package_that_reaches_the_network() -> None:
+    light = {"click", "flatbuffers", "numpy", "onnxruntime", "packaging", "protobuf", "sentencepiece"}
+    assert needed(Requirement("seq2edge[cpu]")) == light
+    assert light < needed(Requirement("seq2edge[cpu,quantize]"))
+    assert "torch" not in needed(Requirement("seq2edge[cpu,quantize]"))
+
+
+def test_everything_that_an_extra_installs_is_pinned() -> None:
     lines = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
-    pinned = {line.split("==")[0].lower().replace("_", "-") for line in lines if "==" in line}
-    extras = PROJECT["optional-dependencies"]
-    wanted = names_of(
-        [*PROJECT["dependencies"], *(one for name in ("cpu", "export", "dev", "sign") for one in extras[name])]
-    )
-    assert {name.replace("_", "-") for name in wanted} <= pinned
+    pinned = {canonical(line.split("==")[0]) for line in lines if "==" in line}
+    wanted = needed(Requirement(f"seq2edge[{','.join(PROJECT['optional-dependencies'])}]"))
+    # PyTorch itself pins what its builds for GPUs need
+    assert {name for name in wanted if not re.match("cuda|nvidia|triton", name)} <= pinned
+
+
+def imported_packages(folder: str) -> set[str]:
+    nodes = [node for path in (ROOT / folder).rglob("*.py") for node in ast.walk(ast.parse(path.read_bytes()))]
+    names = [alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names]
+    names += [node.module or "" for node in nodes if isinstance(node, ast.ImportFrom)]
+    return {name.split(".")[0] for name in names} - sys.stdlib_module_names
+
+
+@pytest.mark.parametrize("folder", ["runtime", "graphs", "export"])
+def test_every_package_that_is_imported_is_required_or_has_an_extra(folder: str) -> None:
+    ours = {"seq2edge", "seq2edge_graphs", "seq2edge_export", "_typeshed"}  # the last one is for mypy only
+    with_own_environment = {"optimum"}  # needs an older transformers: make optimum
+    always = {canonical(Requirement(one).name) for one in PROJECT["dependencies"]}
+    assert imported_packages(folder) - ours - with_own_environment - always <= EXTRAS.keys()
+
+
+@pytest.mark.parametrize(("package", "extra"), EXTRAS.items())
+def test_the_extra_that_an_error_names_installs_the_package(package: str, extra: str) -> None:
+    names = packages_distributions().get(package, [package])  # not all are installed where the tests run
+    assert {canonical(name) for name in names} & needed(Requirement(f"seq2edge[{extra}]"))
 
 
 @pytest.fixture(scope="module")

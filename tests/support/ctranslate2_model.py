@@ -3,7 +3,7 @@
 import json
 import re
 import struct
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
@@ -158,6 +158,35 @@ def write_folder(
     for name, listed in (tokens or {"shared_vocabulary.json": joint}).items():
         text = json.dumps(listed) if name.endswith(".json") else "\n".join(listed) + "\n"
         (folder / name).write_text(text, encoding="utf-8")
+    return folder
+
+
+def write_without_tokenizer(
+    folder: Path,
+    source: Sequence[str],
+    target: Sequence[str] | None = None,
+    *,
+    config: Mapping[str, Any] | None = None,
+    rows: int | None = None,
+) -> Path:
+    """Write a seeded model with these vocabularies alone; it has a row more for an unknown token that they lack."""
+    target = source if target is None else target
+    sizes = [rows or len(tokens) + ("<unk>" not in tokens) for tokens in (source, target)]
+    shape = replace(
+        opus_like(),
+        source_vocabulary=sizes[0],
+        target_vocabulary=sizes[1],
+        joint_vocabulary=False,
+        tied_output=False,
+        zero_start=False,
+    )
+    model = random_model(shape, 5)
+    with torch.no_grad():
+        model.output.weight[3].div_(3)  # the end token of random_model
+        model.output.weight[target.index("</s>")].mul_(1.5)
+    lists = {"source_vocabulary.txt": source, "target_vocabulary.txt": target}
+    write_folder(folder, written(model), {"add_source_eos": False, **(config or {})}, tokens=lists)
+    (folder / "sentencepiece.model").unlink()
     return folder
 
 

@@ -6,12 +6,21 @@ import click
 
 from seq2edge.cli.click_options import device_options, signature_option
 
+tokenizer_option = click.option(
+    "--tokenizer",
+    default="",
+    metavar="TOKENIZER",
+    help="How to split texts into tokens, for vocabularies without their tokenizer (CTranslate2, fairseq, Marian, "
+    "OpenNMT): spaces, characters, bpe:CODES or spm:MODEL; two files are for source and target, spm:SOURCE,TARGET.",
+)
+
 
 @click.command()
 @click.argument("bundle", type=click.Path(path_type=Path))
 @click.option("--against", type=click.Path(path_type=Path), required=True, help="Checkpoint that it was exported from.")
 @click.option("--input", "source", type=click.Path(path_type=Path), help="Sentences to compare on, one per line.")
 @click.option("--reference", type=click.Path(path_type=Path), help="Translations of --input, for BLEU and chrF.")
+@tokenizer_option
 @device_options()
 @click.option("--json", "as_json", is_flag=True, help="Print the verdict as JSON.")
 @signature_option
@@ -20,6 +29,7 @@ def command(
     against: Path,
     source: Path | None,
     reference: Path | None,
+    tokenizer: str,
     device: str,
     provider_options: tuple[str, ...],
     strict_device: bool,
@@ -46,7 +56,7 @@ def command(
     device_config = resolve_device(requested, loaded.manifest)
     with stages() as stage:
         stage("reading the checkpoint")
-        source_model = load_checkpoint(against).source_model()
+        source_model = load_checkpoint(against, tokenizer=tokenizer).source_model()
         stage("comparing")
         with offload_weights(source_model.graphs) as release:
             verdict = verify(

@@ -27,6 +27,7 @@ number of parameters first, with tests.
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from seq2edge.errors import CheckpointError, Seq2EdgeError, UnexpectedLoadError, UsageError
@@ -40,6 +41,7 @@ from seq2edge_export.loaders.hugging_face.load import download, is_hub_name
 from seq2edge_export.loaders.marian import load as marian_native
 from seq2edge_export.loaders.opennmt import load as opennmt
 from seq2edge_export.loaders.recipe import load as recipe
+from seq2edge_export.loaders.tokenizer_files import TokenizerChoice
 
 AUTO = "auto"
 
@@ -50,17 +52,20 @@ class Family:
 
     recognizes: Callable[[Path], bool]
     load: Callable[[Path], Checkpoint]
+    load_with: Callable[[Path, TokenizerChoice], Checkpoint] | None = None  # if vocabularies come without tokenizers
 
 
 FAMILIES = {
     "bart": Family(bart.recognizes, bart.load_bart),
-    "ctranslate2": Family(ctranslate2.recognizes, ctranslate2.load_ctranslate2),
-    "fairseq": Family(fairseq.recognizes, fairseq.load_fairseq),
+    "ctranslate2": Family(ctranslate2.recognizes, ctranslate2.load_ctranslate2, ctranslate2.load_ctranslate2),
+    "fairseq": Family(fairseq.recognizes, fairseq.load_fairseq, fairseq.load_fairseq),
     "m2m100": Family(m2m100.recognizes, m2m100.load_m2m100),
     "marian": Family(marian.recognizes, marian.load_marian),
-    "marian-native": Family(marian_native.recognizes, marian_native.load_marian_native),
+    "marian-native": Family(
+        marian_native.recognizes, marian_native.load_marian_native, marian_native.load_marian_native
+    ),
     "mbart": Family(mbart.recognizes, mbart.load_mbart),
-    "opennmt": Family(opennmt.recognizes, opennmt.load_opennmt),
+    "opennmt": Family(opennmt.recognizes, opennmt.load_opennmt, opennmt.load_opennmt),
     "pegasus": Family(pegasus.recognizes, pegasus.load_pegasus),
     "recipe": Family(recipe.recognizes, recipe.load_recipe),
     "t5": Family(t5.recognizes, t5.load_t5),
@@ -68,20 +73,32 @@ FAMILIES = {
 }
 
 
-def load_checkpoint(path: Path, family: str = AUTO) -> Checkpoint:
-    """Load a checkpoint; ``auto`` asks every family whether it recognizes it. A name on the Hub is downloaded."""
+def load_checkpoint(path: Path, family: str = AUTO, tokenizer: str = "") -> Checkpoint:
+    """Load a checkpoint; ``auto`` asks every family whether it recognizes it. A name on the Hub is downloaded.
+
+    ``tokenizer`` tells how texts are split, if the vocabulary comes without that (``TokenizerChoice.parse``).
+    """
     if family != AUTO and family not in FAMILIES:
         raise UsageError(f"there is no family {family!r}, expected one of {', '.join(FAMILIES)}")
     path = download(path.as_posix()) if is_hub_name(path) else path.absolute()  # loaders join paths of its files
     name = detect(path) if family == AUTO else family
+    load = partial(_load_with_tokenizer, name, TokenizerChoice.parse(tokenizer)) if tokenizer else FAMILIES[name].load
     try:
-        return FAMILIES[name].load(path)
+        return load(path)
     except (Seq2EdgeError, OSError):
         raise
     except Exception as error:  # files may contain anything, and not every consequence is checked
         raise UnexpectedLoadError(
             f"{path} cannot be read as a checkpoint of the family {name} ({type(error).__name__}: {error})"
         ) from error
+
+
+def _load_with_tokenizer(name: str, choice: TokenizerChoice, path: Path) -> Checkpoint:
+    load = FAMILIES[name].load_with
+    if load is None:
+        others = ", ".join(other for other, family in FAMILIES.items() if family.load_with)
+        raise UsageError(f"{path} of the family {name} has its own tokenizer: --tokenizer is for the families {others}")
+    return load(path, choice)
 
 
 def detect(path: Path) -> str:

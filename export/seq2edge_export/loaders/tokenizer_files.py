@@ -6,16 +6,57 @@ import re
 import shutil
 import tempfile
 from collections.abc import Collection
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from seq2edge.config.tokenizer import Tokenization
-from seq2edge.errors import CheckpointError, DataError
+from seq2edge.config.tokenizer import WITH_CODES, Split, Tokenization, VocabularyKind
+from seq2edge.errors import CheckpointError, DataError, UsageError
 from seq2edge.text.vocabularies import load_sentencepiece
 
 SENTENCEPIECE = (".model", ".spm")
 SIDES = {"source": re.compile(r"(src|source)[._-]"), "target": re.compile(r"(tgt|trg|target)[._-]")}
+
+KINDS: dict[str, VocabularyKind] = {"spaces": "words", "characters": "characters", "bpe": "bpe", "spm": "pieces"}
+
+
+@dataclass(frozen=True)
+class TokenizerChoice:
+    """How texts become the tokens of a vocabulary, with the files of ``bpe`` and ``pieces`` for source and target."""
+
+    kind: VocabularyKind
+    codes: tuple[Path, Path] | None = None
+    split: Split = "spaces"
+
+    @classmethod
+    def parse(cls, text: str) -> "TokenizerChoice":
+        """Read the option ``--tokenizer``."""
+        name, _, files = text.partition(":")
+        kind, paths = KINDS.get(name), [Path(file).absolute() for file in files.split(",") if file]
+        if kind is None or len(paths) not in ((1, 2) if kind in WITH_CODES else (0,)):
+            raise UsageError(
+                f"the tokenizer {text!r} is not known: expected spaces, characters, bpe:CODES or spm:MODEL, "
+                "or two files, spm:SOURCE,TARGET"
+            )
+        missing = [str(path) for path in paths if not path.is_file()]
+        if missing:
+            raise UsageError(f"the tokenizer {text!r} names {' and '.join(missing)}, which is not a file")
+        # tokens may hold other white space, in CTranslate2 and subword-nmt
+        return cls(kind, (paths[0], paths[-1]) if paths else None, "blanks" if kind in ("words", "bpe") else "spaces")
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether texts are split without a model, at spaces or into characters."""
+        return self.codes is None
+
+    @property
+    def code_names(self) -> tuple[str, str]:
+        return (str(self.codes[0]), str(self.codes[1])) if self.codes else ("", "")
+
+    def check(self, vocabulary: Collection[str], where: str) -> None:
+        """Refuse the SentencePiece model of another vocabulary."""
+        if self.kind == "pieces" and self.codes:
+            check_sentencepiece_matches(self.codes[0], vocabulary, where)
 
 
 def with_bundle_names(tokenization: Tokenization, folder: Path) -> tuple[Tokenization, dict[str, Path]]:
@@ -62,7 +103,7 @@ def find_sentencepiece(*folders: Path) -> tuple[Path, Path]:
             raise CheckpointError(f"{folder} has {names}; keep one SentencePiece model, or source.spm and target.spm")
     raise CheckpointError(
         f"{folders[0]} has no SentencePiece model; copy the one that the model was trained with to "
-        "sentencepiece.model, or to source.spm and target.spm"
+        "sentencepiece.model, or to source.spm and target.spm, or tell with --tokenizer how to split texts"
     )
 
 

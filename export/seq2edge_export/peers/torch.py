@@ -9,7 +9,7 @@ import torch
 from seq2edge.bench.system import PeerRequest, SystemPlan, TimedOutputs, peak_memory
 from seq2edge.bench.workload import NO_LIMIT, Sources
 from seq2edge.config.generation import GenerationOptions
-from seq2edge.errors import MissingExtraError
+from seq2edge.errors import imports_of_extras
 from seq2edge.search.batch_decode import decode
 from seq2edge_export.peers.generate import translate
 from seq2edge_export.peers.interface import folder_size, generate_arguments, load_source_model, transformer_of
@@ -90,8 +90,6 @@ class OwnSystem:
 
 
 def _transformers_version() -> str:
-    try:
+    with imports_of_extras():
         import transformers
-    except ModuleNotFoundError:
-        raise MissingExtraError("transformers", "bench") from None
     return str(transformers.__version__)

@@ -13,6 +13,7 @@ from seq2edge.bundle.atomic_files import new_folder
 from seq2edge.bundle.bundle import Bundle, Manifest, Precision, Quantization, load_bundle, vet_graphs
 from seq2edge.config.parity import LIMITS, failed_limits
 from seq2edge.errors import ParityError, UsageError
+from seq2edge.text.tokenizer import bundle_tokenizer
 from seq2edge_graphs.bundle_writer import check_target, describe_files, write_manifest
 from seq2edge_graphs.parity.measure import measure
 from seq2edge_graphs.parity.sentences import encode_sentences
@@ -20,7 +21,7 @@ from seq2edge_graphs.quantize.apply import Grams, Plan, plan_precision
 from seq2edge_graphs.quantize.auto_precision import PrecisionChoice, choose_precisions
 from seq2edge_graphs.quantize.calibration import collect_grams
 from seq2edge_graphs.quantize.config import QuantizationConfig
-from seq2edge_graphs.quantize.rewrite import compare_bundles, load_graphs, tokenizer_of, write_graphs
+from seq2edge_graphs.quantize.rewrite import compare_bundles, load_graphs, write_graphs
 
 TOOLS = ("onnx-ir", "numpy")
 Progress = Callable[[str], None]
@@ -91,7 +92,7 @@ def _calibrate(bundle: Bundle, config: QuantizationConfig, progress: Progress) -
     if not config.calibration:
         return None
     progress("calibrating")
-    tokenizer, max_tokens = tokenizer_of(bundle), bundle.manifest.max_positions
+    tokenizer, max_tokens = bundle_tokenizer(bundle), bundle.manifest.max_positions
     sources, _ = encode_sentences(config.calibration, tokenizer, max_tokens=max_tokens)
     return collect_grams(bundle, sources)
 

@@ -11,7 +11,7 @@ import onnx_ir as ir
 
 from seq2edge.bundle import tensor_names
 from seq2edge.bundle.bundle import Bundle
-from seq2edge.text.tokenizer import Tokenizer, load_tokenizer
+from seq2edge.text.tokenizer import bundle_tokenizer
 from seq2edge_graphs.bundle_writer import load_with_weights, save_sharing_weights
 from seq2edge_graphs.parity.measure import ParityComparison, open_engine
 from seq2edge_graphs.parity.record import ParityTask
@@ -42,7 +42,7 @@ def temporary_bundle(bundle: Bundle, plan: Plan, grams: Grams | None = None) -> 
 
 def compare_bundles(bundle: Bundle, source: Bundle, texts: Sequence[str] | None) -> ParityComparison:
     """Compare a bundle with the float32 bundle that it was made from, on some sentences or on a built-in set."""
-    manifest, tokenizer = source.manifest, tokenizer_of(source)
+    manifest, tokenizer = source.manifest, bundle_tokenizer(source)
     sources, max_new_tokens = encode_sentences(texts, tokenizer, max_tokens=manifest.max_positions)
     return ParityComparison(
         bundle=bundle,
@@ -50,9 +50,3 @@ def compare_bundles(bundle: Bundle, source: Bundle, texts: Sequence[str] | None)
         tokenizer=tokenizer,
         task=ParityTask(sources, manifest.generation, max_new_tokens),
     )
-
-
-def tokenizer_of(bundle: Bundle) -> Tokenizer:
-    manifest = bundle.manifest
-    files = {name: bundle.folder / name for name in manifest.tokenizer.files}
-    return load_tokenizer(manifest.tokenizer, manifest.tokens, files)

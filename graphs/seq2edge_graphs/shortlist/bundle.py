@@ -14,11 +14,10 @@ from seq2edge.bundle.atomic_files import new_folder
 from seq2edge.bundle.bundle import Bundle, Manifest, load_bundle
 from seq2edge.config.architecture import Architecture
 from seq2edge.config.generation import as_ids
-from seq2edge.config.languages import default_tags
 from seq2edge.engine.shortlist import Shortlist
 from seq2edge.errors import DataError, UsageError
 from seq2edge.files.lines import read_lines
-from seq2edge.text.tokenizer import Tokenizer, load_tokenizer
+from seq2edge.text.tokenizer import Tokenizer, bundle_tokenizer
 from seq2edge_graphs.bundle_writer import check_target, describe_files, write_manifest
 from seq2edge_graphs.shortlist.align import Pair, ShortlistSizes, learn_shortlist
 from seq2edge_graphs.shortlist.graphs import short_decoder, words_graph
@@ -58,16 +57,13 @@ def from_alignments(data: AlignmentData, on_learned: Callable[[int], None] = lam
 
     def build(bundle: Bundle) -> Shortlist:
         shape, manifest = _architecture(bundle), bundle.manifest
-        files = {name: bundle.folder / name for name in manifest.tokenizer.files}
-        tokenizer = load_tokenizer(manifest.tokenizer, manifest.tokens, files)
-        tokenizer = tokenizer.with_tags(default_tags(manifest.languages))
         sizes = ShortlistSizes(
             source_tokens=shape.source_vocabulary,
             vocabulary=shape.target_vocabulary,
             best=data.best,
             frequent=data.frequent,
         )
-        pairs = _pairs(data.pairs, tokenizer, manifest.max_positions)
+        pairs = _pairs(data.pairs, bundle_tokenizer(bundle), manifest.max_positions)
         shortlist, count = learn_shortlist(pairs, sizes, always=_special_ids(manifest), shared=_is_shared(manifest))
         on_learned(count)
         return shortlist

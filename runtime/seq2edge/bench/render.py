@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from seq2edge.bench.report import Comparison, Measurement, Report
 from seq2edge.bench.system import OURS
 from seq2edge.bundle.atomic_files import replaced_file
-from seq2edge.errors import MissingExtraError
+from seq2edge.errors import imports_of_extras
 from seq2edge.scoring.plot import FORMATS, STYLE, check_picture
 
 if TYPE_CHECKING:
@@ -119,10 +119,8 @@ def _megabytes(size: int | None) -> float | None:
 def check_plot(path: Path) -> None:
     """Raise an error before anything is measured if the chart cannot be drawn."""
     check_picture(path)
-    try:
+    with imports_of_extras():
         import matplotlib  # noqa: F401
-    except ModuleNotFoundError:
-        raise MissingExtraError("matplotlib", "plot") from None
 
 
 def draw_report(report: Report, path: Path) -> None:

@@ -28,10 +28,9 @@ from seq2edge.bench.workload import (
 )
 from seq2edge.bundle.bundle import Bundle
 from seq2edge.config.generation import GenerationOptions
-from seq2edge.config.languages import default_tags
 from seq2edge.devices.registry import AUTO, DeviceConfig, device_named
 from seq2edge.errors import UsageError
-from seq2edge.text.tokenizer import Tokenizer, load_tokenizer
+from seq2edge.text.tokenizer import Tokenizer, bundle_tokenizer
 
 Tick = Callable[[str], None]
 FIRST_TOKEN_BATCHES = 8  # enough batches to measure the time to the first token
@@ -174,8 +173,7 @@ def _times(system: System, work: Workload, options: GenerationOptions, batches: 
 
 def _model(bundle: Bundle, bench: BenchOptions) -> Model:
     manifest = bundle.manifest
-    files = {name: bundle.folder / name for name in manifest.files}
-    tokenizer = load_tokenizer(manifest.tokenizer, manifest.tokens, files).with_tags(default_tags(manifest.languages))
+    tokenizer = bundle_tokenizer(bundle)
     work = bench.texts.work(tokenizer, longest=manifest.max_positions, largest_batch=max(bench.batch_sizes))
     return Model(bundle, tokenizer, work)
 

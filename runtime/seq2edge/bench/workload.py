@@ -8,7 +8,7 @@ from itertools import cycle, islice
 from typing import TYPE_CHECKING, Protocol
 
 from seq2edge.config.generation import GenerationOptions
-from seq2edge.errors import DataError, MissingExtraError, UsageError
+from seq2edge.errors import DataError, UsageError, imports_of_extras
 from seq2edge.search.batch_decode import group
 
 if TYPE_CHECKING:
@@ -144,10 +144,8 @@ def token_count(outputs: Sequence[Sequence[int]]) -> int:
 
 def require_sacrebleu() -> None:
     """Raise an error before anything is measured if sacrebleu is missing."""
-    try:
+    with imports_of_extras():
         import sacrebleu  # noqa: F401
-    except ModuleNotFoundError:
-        raise MissingExtraError("sacrebleu", "bench") from None
 
 
 def bleu(texts: Sequence[str], references: Sequence[str]) -> float:

@@ -177,6 +177,8 @@ def read_manifest(raw: bytes, path: Path) -> Manifest:
         content = json.loads(raw.decode(), object_pairs_hook=_unique_keys)
     except (ValueError, RecursionError) as error:
         raise BundleError(f"{path} is not valid UTF-8 JSON ({error})") from None
+    if isinstance(content, dict) and isinstance(content.get("tokens"), dict):
+        content["tokens"].setdefault("source_unk", None)  # which earlier versions did not write
     version = content.get("format_version") if isinstance(content, dict) else None
     if version != FORMAT_VERSION:
         raise BundleError(

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from seq2edge.bundle import tensor_names
 from seq2edge.bundle.atomic_files import replaced_file
-from seq2edge.errors import MissingExtraError, SignatureError, UsageError
+from seq2edge.errors import SignatureError, UsageError, imports_of_extras
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
@@ -114,9 +114,7 @@ def _read_start(path: Path, max_bytes: int) -> bytes:
 
 
 def _cryptography() -> tuple[Any, Any]:
-    try:
+    with imports_of_extras():
         from cryptography.hazmat.primitives import serialization
         from cryptography.hazmat.primitives.asymmetric import ed25519
-    except ModuleNotFoundError:
-        raise MissingExtraError("cryptography", "sign") from None
     return serialization, ed25519

@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 import click
 
 from seq2edge import __version__
-from seq2edge.errors import DataError, MissingExtraError, Seq2EdgeError
+from seq2edge.errors import DataError, Seq2EdgeError, imports_of_extras
 
 
 @dataclass(frozen=True)
@@ -46,22 +46,6 @@ OUT_OF_MEMORY_LINE = f"Error: {OUT_OF_MEMORY}\n".encode()
 NO_MEMORY = ("allocate memory", "bad_alloc", "can't start new thread", "failed to map segment")
 TERMINATED = 128 + 15  # exit code of a shell for a command ended by SIGTERM
 INTERRUPTED = 130  # exit code of a shell for a command ended by Ctrl-C
-
-# The extra that installs a package.
-EXTRAS = {
-    "onnxruntime": "cpu",
-    "cryptography": "sign",
-    "torch": "export",
-    "safetensors": "export",
-    "sacrebleu": "export",
-    "rich": "export",
-    "matplotlib": "export",
-    "onnx": "export",
-    "onnx_ir": "export",
-    "onnxscript": "export",
-    "ctranslate2": "bench",
-    "transformers": "bench",
-}
 
 
 class CommandTable(click.Group):
@@ -107,7 +91,8 @@ class CommandTable(click.Group):
 
     def _invoke(self, ctx: click.Context) -> None:
         try:
-            super().invoke(ctx)
+            with imports_of_extras():
+                super().invoke(ctx)
         except Seq2EdgeError as error:
             _refuse(ctx, error)
         except BrokenPipeError:  # the reader of our output has closed it
@@ -116,11 +101,6 @@ class CommandTable(click.Group):
             _refuse(ctx, DataError(f"{error.filename or 'a file'} cannot be used: {error.strerror or error}"))
         except EOFError as error:  # click would treat it as Ctrl-C
             _refuse(ctx, DataError(f"a file ended before all of it was read ({error})"))
-        except ModuleNotFoundError as error:
-            package = (error.name or "").split(".")[0]
-            if package not in EXTRAS:
-                raise
-            _refuse(ctx, MissingExtraError(package, EXTRAS[package]))
         except (RuntimeError, ImportError) as error:
             if isinstance(error.__cause__, KeyboardInterrupt | SystemExit):  # a signal while a C++ library was loading
                 raise error.__cause__ from None

@@ -58,9 +58,10 @@ class Tokenization:
 
 @dataclass(frozen=True, kw_only=True)
 class SpecialTokens:
-    """The ids of the padding, start, end and unknown tokens."""
+    """The ids of the padding, start, end and unknown tokens, for source and target."""
 
     pad: int
     bos: int
     eos: int
     unk: int
+    source_unk: int | None = None  # of the source vocabulary, if it differs

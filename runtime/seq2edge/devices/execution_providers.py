@@ -13,7 +13,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from seq2edge.devices.registry import CPU, Device
-from seq2edge.errors import MissingExtraError, UsageError
+from seq2edge.errors import UsageError, imports_of_extras
 
 if TYPE_CHECKING:
     from onnxruntime import OrtEpDevice, SessionOptions
@@ -35,10 +35,8 @@ _registered: dict[str, str] = {}  # plugins, with the error if they could not be
 
 
 def load_onnxruntime() -> Any:
-    try:
+    with imports_of_extras():
         import onnxruntime
-    except ModuleNotFoundError:
-        raise MissingExtraError("onnxruntime", "cpu") from None
     return onnxruntime
 
 

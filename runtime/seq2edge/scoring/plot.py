@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from seq2edge.bundle.atomic_files import replaced_file
-from seq2edge.errors import DataError, MissingExtraError, UsageError
+from seq2edge.errors import DataError, UsageError, imports_of_extras
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -72,10 +72,8 @@ def draw_attention(
     suffix = path.suffix.lower()
     weights = np.asarray(weights, np.float64)  # matplotlib does not draw every float dtype
     _check(weights, len(target_labels), len(source_labels))
-    try:
+    with imports_of_extras():
         import matplotlib
-    except ModuleNotFoundError:
-        raise MissingExtraError("matplotlib", "plot") from None
 
     texts = [_visible(text) for text in (" ".join(title.split()), *source_labels, *target_labels)]
     families, missing = choose_fonts("".join(texts))

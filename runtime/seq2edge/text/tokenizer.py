@@ -11,9 +11,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from seq2edge.config.languages import Tags
+from seq2edge.bundle.bundle import Bundle
+from seq2edge.config.languages import Tags, default_tags
 from seq2edge.config.tokenizer import Moses, SpecialTokens, Tokenization
-from seq2edge.errors import DataError, MissingExtraError
+from seq2edge.errors import DataError, imports_of_extras
 from seq2edge.text.vocabularies import Vocabulary, load_sentencepiece, load_vocabulary
 from seq2edge.text.vocabularies.sentencepiece import PieceListVocabulary
 
@@ -179,6 +180,14 @@ class Tokenizer:
         return [WHITESPACE.sub(" ", text) for text in lowered] if self.plain_spaces else lowered
 
 
+def bundle_tokenizer(bundle: Bundle) -> Tokenizer:
+    """Load the tokenizer of a bundle, for its default languages."""
+    manifest = bundle.manifest
+    files = {name: bundle.folder / name for name in manifest.tokenizer.files}
+    tokenizer = load_tokenizer(manifest.tokenizer, manifest.tokens, files)
+    return tokenizer.with_tags(default_tags(manifest.languages))
+
+
 def load_tokenizer(rules: Tokenization, tokens: SpecialTokens, files: Mapping[str, Path]) -> Tokenizer:
     """Load the tokenizer that a manifest describes; ``files`` maps file names to paths."""
     frame = Frame(
@@ -187,9 +196,16 @@ def load_tokenizer(rules: Tokenization, tokens: SpecialTokens, files: Mapping[st
         pad=tokens.pad,
         length=rules.source_length,
     )
+    sides = (
+        (
+            rules.source,
+            rules.source_codes,
+            tokens if tokens.source_unk is None else replace(tokens, unk=tokens.source_unk),
+        ),
+        (rules.target, rules.target_codes, tokens),
+    )
     source, target = (
-        load_vocabulary(rules, tokens, files[name], files[codes] if codes else None)
-        for name, codes in ((rules.source, rules.source_codes), (rules.target, rules.target_codes))
+        load_vocabulary(rules, special, files[name], files[codes] if codes else None) for name, codes, special in sides
     )
     return Tokenizer(
         source,
@@ -236,10 +252,8 @@ class MosesTokenizer:
 
 
 def load_moses(rules: Moses) -> MosesTokenizer:
-    try:
+    with imports_of_extras():
         import sacremoses
-    except ModuleNotFoundError:
-        raise MissingExtraError("sacremoses", "moses") from None
     return MosesTokenizer(rules, sacremoses)
 
 

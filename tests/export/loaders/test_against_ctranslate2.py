@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from ctranslate2_model import seeded, variants, vocabulary, write_folder, written
+from ctranslate2_model import seeded, variants, vocabulary, write_folder, write_without_tokenizer, written
 from sentencepiece import SentencePieceProcessor
 from tiny_checkpoint import SENTENCES
 from tolerances import log_probability_rounding, network_rounding
@@ -42,6 +42,7 @@ TEXTS = {
     "☃": "Zenium",
 }
 VARIANTS = variants()
+SPECIAL = ["<blank>", "<s>", "</s>"]
 
 
 def logits_of(model: Transformer, source: Sequence[int], target: Sequence[int], *, start: int) -> torch.Tensor:
@@ -82,6 +83,41 @@ def test_every_kind_of_model_computes_what_ctranslate2_computes(
     theirs = engine.Translator(str(folder), compute_type="float32", intra_threads=1)
     pieces = SentencePieceProcessor(model_proto=vocabulary()[0]).encode(SENTENCES[::60], out_type=str)
     check_sentences(theirs, load_checkpoint(folder).model, vocabulary()[1], pieces)
+
+
+def check_translations(theirs: Any, bundle: Path, tokens: list[list[str]], texts: list[str]) -> None:
+    """Check that CTranslate2 translates tokens as the bundle translates texts, greedily and with beams."""
+    translator = Translator(bundle, threads=1)
+    eos = translator.manifest.tokens.eos
+    for beams in (1, 4):
+        found = theirs.translate_batch(tokens, beam_size=beams, max_decoding_length=40)
+        results = translator.translate(texts, num_beams=beams, max_new_tokens=40)
+        ours = [[translator.tokenizer.target.piece(token) for token in one.tokens if token != eos] for one in results]
+        assert ours == [one.hypotheses[0] for one in found]
+
+
+def test_characters_without_an_unknown_token_are_translated_as_by_ctranslate2(tmp_path: Path) -> None:
+    engine = pytest.importorskip("ctranslate2")
+    letters = [*SPECIAL, *"abcdefghijklmnopqrstuvwxyz ."]
+    folder = write_without_tokenizer(tmp_path / "model", letters, [*SPECIAL, *"ABCDEFGHIJKLM"])
+    bundle = export_bundle(folder, tmp_path / "bundle", tokenizer="characters", compare=False).folder
+    texts = [*SENTENCES[::40], "ÄÖÜ x1", "?"]  # some characters are unknown
+    theirs = engine.Translator(str(folder), compute_type="float32", intra_threads=1)
+    check_translations(theirs, bundle, [list(text) for text in texts], texts)
+
+
+def test_a_model_that_ctranslate2_wrote_reads_tokens_separated_by_spaces(tmp_path: Path) -> None:
+    engine = pytest.importorskip("ctranslate2")
+    from seq2edge_export.peers.ctranslate2_writer import write_model
+
+    letters = ["<unk>", *SPECIAL, *"abcdefghijklmnopqrstuvwxyz"]
+    first = write_without_tokenizer(tmp_path / "first", letters)
+    write_model(load_checkpoint(first, tokenizer="spaces").source_model(), tmp_path / "model", precision="fp32")
+    bundle = export_bundle(tmp_path / "model", tmp_path / "bundle", tokenizer="spaces", compare=False).folder
+    random = np.random.default_rng(3)
+    tokens = [[str(number) for number in random.integers(4, 30, length)] for length in range(1, 15)]
+    theirs = engine.Translator(str(tmp_path / "model"), compute_type="float32", intra_threads=1)
+    check_translations(theirs, bundle, tokens, [" ".join(row) for row in tokens])
 
 
 @dataclass(frozen=True)

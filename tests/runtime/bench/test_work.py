@@ -8,7 +8,7 @@ from seq2edge.bench.workload import BenchTexts, Workload, first_token_only, sear
 from seq2edge.bundle.bundle import EMBEDDED, load_bundle
 from seq2edge.config.generation import GenerationOptions
 from seq2edge.errors import DataError, UsageError
-from seq2edge.text.tokenizer import Tokenizer, load_tokenizer
+from seq2edge.text.tokenizer import Tokenizer, bundle_tokenizer
 
 OPTIONS = GenerationOptions(
     decoder_start_token_id=2, eos_token_id=3, pad_token_id=0, num_beams=4, max_new_tokens=256, forced_eos_token_id=3
@@ -17,8 +17,7 @@ OPTIONS = GenerationOptions(
 
 @pytest.fixture(scope="module")
 def tokenizer() -> Tokenizer:
-    manifest = load_bundle(EMBEDDED).manifest
-    return load_tokenizer(manifest.tokenizer, manifest.tokens, {name: EMBEDDED / name for name in manifest.files})
+    return bundle_tokenizer(load_bundle(EMBEDDED))
 
 
 def test_built_in_sentences_are_repeated_to_fill_a_batch(tokenizer: Tokenizer) -> None:

@@ -5,15 +5,13 @@ import pytest
 from seq2edge.bundle.bundle import EMBEDDED, load_bundle
 from seq2edge.search import Hypothesis
 from seq2edge.text.segments import Segment, make_segments
-from seq2edge.text.tokenizer import Frame, Tokenizer, load_tokenizer
+from seq2edge.text.tokenizer import Frame, Tokenizer, bundle_tokenizer
 from seq2edge.translator import translation_of
 
 
 @pytest.fixture(scope="module")
 def tokenizer() -> Tokenizer:
-    bundle = load_bundle(EMBEDDED, check_hashes=False)
-    files = {name: bundle.folder / name for name in bundle.manifest.files}
-    return load_tokenizer(bundle.manifest.tokenizer, bundle.manifest.tokens, files)
+    return bundle_tokenizer(load_bundle(EMBEDDED, check_hashes=False))
 
 
 @pytest.mark.parametrize(

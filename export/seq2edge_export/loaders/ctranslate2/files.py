@@ -28,7 +28,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from seq2edge.errors import CheckpointError
-from seq2edge_export.loaders.tokenizer_files import find_sentencepiece
 
 MODEL = "model.bin"
 METADATA, README, INNER = "metadata.json", "README.md", "model"
@@ -54,9 +53,8 @@ Variables = dict[str, Array]
 class Package:
     """The files of a model, with the languages and the attribution of a package."""
 
+    folder: Path
     model: Path  # the folder with model.bin
-    source_pieces: Path  # SentencePiece models
-    target_pieces: Path
     languages: tuple[str, str] = ("", "")
     attribution: str = ""
 
@@ -80,8 +78,7 @@ def open_package(path: Path) -> Package:
     """Find the files; a packed package is unpacked until the program ends."""
     folder = unpack(path) if path.is_file() else path
     model = folder if (folder / MODEL).is_file() else folder / INNER
-    source, target = find_sentencepiece(folder, model)
-    return Package(model, source, target, _languages(folder / METADATA), _attribution(folder))
+    return Package(folder, model, _languages(folder / METADATA), _attribution(folder))
 
 
 def unpack(path: Path) -> Path:

@@ -25,7 +25,7 @@ from seq2edge_export.loaders.ctranslate2.vocabulary import (
 from seq2edge_export.loaders.ctranslate2.weights import POSITIONS, position_tables, to_float32, weight_map
 from seq2edge_export.loaders.marian.files import begins_as_marian
 from seq2edge_export.loaders.positions import fill_positions, with_positions
-from seq2edge_export.loaders.tokenizer_files import with_bundle_names
+from seq2edge_export.loaders.tokenizer_files import TokenizerChoice, find_sentencepiece, with_bundle_names
 from seq2edge_export.loaders.weight_map import fill, mismatches
 from seq2edge_export.model.transformer import Transformer, without_weights
 
@@ -36,15 +36,16 @@ def recognizes(path: Path) -> bool:
     return is_package(path) and not begins_as_marian(path / MODEL)  # Marian uses the same file name
 
 
-def load_ctranslate2(path: Path) -> Checkpoint:
+def load_ctranslate2(path: Path, choice: TokenizerChoice | None = None) -> Checkpoint:
     """Load a model folder or an Argos package; one error lists everything that is not supported."""
     package = open_package(path)
     binary = read_binary(package.model / MODEL)
     settings, vocabularies = read_settings(package.model, binary), read_vocabularies(package.model)
     _check_supported(path, binary, settings, vocabularies)
+    choice = choice or TokenizerChoice("pieces", find_sentencepiece(package.folder, package.model))
     model = build(binary, settings.epsilon)
     tokens = special_tokens(settings, vocabularies, model.architecture)
-    tokenization = tokenization_of(settings, vocabularies, package.source_pieces, package.target_pieces)
+    tokenization = tokenization_of(settings, vocabularies, tokens, choice)
     tokenization, files = with_bundle_names(tokenization, package.model)
     config = CheckpointConfig.create(
         model.architecture, tokens, tokenization, package.languages, attribution=package.attribution

@@ -32,7 +32,7 @@ from seq2edge_export.loaders.fairseq.weights import (
 from seq2edge_export.loaders.hugging_face.weights import POSITIONS, weight_map
 from seq2edge_export.loaders.positions import fill_positions
 from seq2edge_export.loaders.state_dict import StateDict, count_layers
-from seq2edge_export.loaders.tokenizer_files import with_bundle_names
+from seq2edge_export.loaders.tokenizer_files import TokenizerChoice, with_bundle_names
 from seq2edge_export.loaders.weight_map import fill, mismatches
 from seq2edge_export.model.transformer import Transformer, without_weights
 
@@ -47,14 +47,14 @@ def recognizes(path: Path) -> bool:
     return model is not None and looks_like_fairseq(model)
 
 
-def load_fairseq(path: Path) -> Checkpoint:
+def load_fairseq(path: Path, choice: TokenizerChoice | None = None) -> Checkpoint:
     """Load a checkpoint; one error lists everything that is not supported."""
     files = find_files(path)
     content = read_pickled(files.model)
     problems: list[str] = []
     settings, state = read_settings(content, files.model, problems), read_tensors(content, files.model)
     problems += [*unsupported(settings), *unsupported_search(settings.generation)]
-    text = _read_text(settings, files, state, problems)
+    text = _read_text(settings, files, state, choice, problems)
     if problems or text is None:
         raise CheckpointError(f"{files.model} is not supported by the family fairseq: {'; '.join(problems)}")
     model = build(files.model, settings.model, state, text.sizes)
@@ -65,12 +65,16 @@ def load_fairseq(path: Path) -> Checkpoint:
 
 
 def _read_text(
-    settings: FairseqSettings, files: FairseqFiles, state: StateDict, problems: list[str]
+    settings: FairseqSettings,
+    files: FairseqFiles,
+    state: StateDict,
+    choice: TokenizerChoice | None,
+    problems: list[str],
 ) -> FairseqText | None:
     """Read the tokenization; what is not supported is added to ``problems``."""
     source, target = (len(state[name]) if name in state and state[name].dim() else 0 for name in EMBEDDINGS)
     try:
-        return read_text(settings, files, (source, target or source))
+        return read_text(settings, files, (source, target or source), choice)
     except CheckpointError as error:
         problems.append(str(error))
         return None

@@ -18,7 +18,7 @@ from seq2edge.text.vocabularies.bpe import CONTINUATION
 from seq2edge.text.vocabularies.sentencepiece import SPACE
 from seq2edge_export.loaders.fairseq.config import FairseqSettings, Values
 from seq2edge_export.loaders.fairseq.files import FairseqFiles
-from seq2edge_export.loaders.tokenizer_files import write_temporary_json
+from seq2edge_export.loaders.tokenizer_files import TokenizerChoice, write_temporary_json
 
 SPECIAL = ("<s>", "<pad>", "</s>", "<unk>")
 DUPLICATE = "#fairseq:overwrite"  # marks a token that replaces an earlier one
@@ -42,20 +42,22 @@ class FairseqText:
     tokenization: Tokenization
 
 
-def read_text(settings: FairseqSettings, files: FairseqFiles, rows: tuple[int, int]) -> FairseqText:
+def read_text(
+    settings: FairseqSettings, files: FairseqFiles, rows: tuple[int, int], choice: TokenizerChoice | None = None
+) -> FairseqText:
     """Read what the checkpoint names, or else the dictionaries show; ``rows`` are those of the embeddings."""
     dictionaries = {language: read_dictionary(path) for language, path in files.dictionaries.items()}
     if not dictionaries:
         raise CheckpointError(f"there is no dictionary (dict.<language>.txt) next to {files.model.name}; copy it there")
     source, target = _languages(settings, files, dictionaries, rows)
-    problems = list(_unsupported(settings))
+    problems = list(_unsupported(settings, choice))
     if problems:
         raise CheckpointError("; ".join(problems))
     return FairseqText(
         source=source,
         target=target,
         sizes=(_size(dictionaries[source]), _size(dictionaries[target])),
-        tokenization=_tokenization(settings, files, source, target, dictionaries),
+        tokenization=_tokenization(settings, files, source, target, dictionaries, choice),
     )
 
 
@@ -90,10 +92,12 @@ def _parse_line(line: str, where: str) -> tuple[str, bool]:
     return token, is_duplicate
 
 
-def _unsupported(settings: FairseqSettings) -> Iterator[str]:
+def _unsupported(settings: FairseqSettings, choice: TokenizerChoice | None) -> Iterator[str]:
     tokenizer, subwords = settings.tokenizer.get("_name"), settings.bpe.get("_name")
-    if tokenizer not in TOKENIZERS:
+    if tokenizer not in TOKENIZERS and not (choice and choice.is_plain):
         yield f"the tokenizer {tokenizer}"
+    if choice:
+        return
     if subwords not in (None, *SUBWORDS):
         yield f"subwords of {subwords}"
     separator = settings.bpe.get("bpe_separator")
@@ -131,28 +135,47 @@ def _is_named(pair: tuple[str, str], settings: FairseqSettings, files: FairseqFi
 
 
 def _tokenization(
-    settings: FairseqSettings, files: FairseqFiles, source: str, target: str, dictionaries: dict[str, Ids]
+    settings: FairseqSettings,
+    files: FairseqFiles,
+    source: str,
+    target: str,
+    dictionaries: dict[str, Ids],
+    choice: TokenizerChoice | None,
 ) -> Tokenization:
-    name = settings.bpe.get("_name")
-    kind = SUBWORDS[name] if name else _kind({*dictionaries[source], *dictionaries[target]})
+    tokens = {*dictionaries[source], *dictionaries[target]}
+    is_tokenized = choice is not None and choice.is_plain  # before, with all that was done in training
+    if choice:
+        choice.check(dictionaries[source], f"dict.{source}.txt")
+    else:
+        choice = _find_choice(settings, files, (source, target), tokens)
+    source_codes, target_codes = choice.code_names
     paths = {
         language: str(write_temporary_json(f"{language}.json", dictionaries[language])) for language in (source, target)
     }
     if dictionaries[source] == dictionaries[target]:
         paths[target] = paths[source]
-    codes = {"bpe": files.codes, "pieces": files.pieces}.get(kind, [])
-    named = settings.bpe.get("bpe_codes" if kind == "bpe" else "sentencepiece_model")
-    source_codes, target_codes = _codes(kind, codes, named, (source, target)) if kind != "words" else ("", "")
     return Tokenization(
         source=paths[source],
         target=paths[target],
-        kind=kind,
+        kind=choice.kind,
         source_codes=source_codes,
         target_codes=target_codes,
-        split="blanks" if kind == "bpe" else "spaces",
+        split=choice.split,
         plain_spaces=settings.tokenizer.get("_name") == "space",
-        moses=_moses(settings.tokenizer, source, target, {*dictionaries[source], *dictionaries[target]}),
+        moses=None if is_tokenized else _moses(settings.tokenizer, source, target, tokens),
     )
+
+
+def _find_choice(
+    settings: FairseqSettings, files: FairseqFiles, languages: tuple[str, str], tokens: set[str]
+) -> TokenizerChoice:
+    name = settings.bpe.get("_name")
+    kind = SUBWORDS[name] if name else _kind(tokens)
+    if kind == "words":
+        return TokenizerChoice(kind)
+    if kind == "bpe":
+        return TokenizerChoice(kind, _codes(kind, files.codes, settings.bpe.get("bpe_codes"), languages), "blanks")
+    return TokenizerChoice(kind, _codes(kind, files.pieces, settings.bpe.get("sentencepiece_model"), languages))
 
 
 def _kind(tokens: set[str]) -> VocabularyKind:
@@ -161,19 +184,22 @@ def _kind(tokens: set[str]) -> VocabularyKind:
     return "bpe" if any(token.endswith(CONTINUATION) and token != CONTINUATION for token in tokens) else "words"
 
 
-def _codes(kind: VocabularyKind, files: Sequence[Path], named: object, languages: tuple[str, str]) -> tuple[str, str]:
+def _codes(kind: VocabularyKind, files: Sequence[Path], named: object, languages: tuple[str, str]) -> tuple[Path, Path]:
     """Return the only file, the one that the settings name, or one for each side."""
     tokens, name = CODES[kind]
     matching = [path for path in files if isinstance(named, str) and path.name == Path(named).name]
     chosen = matching if len(matching) == 1 else list(files)
     if not chosen:
-        raise CheckpointError(f"the dictionary has {tokens}, but there is no file for them; copy it there as {name}")
+        raise CheckpointError(
+            f"the dictionary has {tokens}, but there is no file for them; copy it there as {name}, "
+            "or name it with --tokenizer"
+        )
     sides = [[path for path in chosen if language in re.split(r"[._-]", path.name)] for language in languages]
     source, target = (side if len(side) == 1 else chosen for side in sides)
     if len(source) > 1 or len(target) > 1:
         names = ", ".join(path.name for path in chosen)
         raise CheckpointError(f"there are {names}; keep only the one that splits text into {tokens}")
-    return str(source[0]), str(target[0])
+    return source[0], target[0]
 
 
 def _moses(settings: Values, source: str, target: str, tokens: set[str]) -> Moses | None:

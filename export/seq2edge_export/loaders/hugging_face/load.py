@@ -10,7 +10,7 @@ from seq2edge.config.architecture import Architecture
 from seq2edge.config.generation import GenerationOptions
 from seq2edge.config.languages import Languages
 from seq2edge.config.tokenizer import SpecialTokens, Tokenization
-from seq2edge.errors import CheckpointError, DataError, MissingExtraError
+from seq2edge.errors import CheckpointError, DataError, imports_of_extras
 from seq2edge_export.checkpoint import Checkpoint, CheckpointConfig
 from seq2edge_export.loaders.hugging_face.config import (
     HuggingFaceConfig,
@@ -134,12 +134,10 @@ def is_hub_name(path: Path) -> bool:
 
 def download(name: str) -> Path:
     """Download a model without the files of other frameworks, and return its folder; cached files are reused."""
-    try:
+    with imports_of_extras():
         import huggingface_hub
         from huggingface_hub.errors import LocalEntryNotFoundError
         from huggingface_hub.utils.tqdm import disable_progress_bars
-    except ModuleNotFoundError:
-        raise MissingExtraError("huggingface_hub", "hub") from None
     if not sys.stderr.isatty():
         disable_progress_bars()
     try:

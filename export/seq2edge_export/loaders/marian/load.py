@@ -23,7 +23,7 @@ from seq2edge_export.loaders.marian.weights import (
     weight_map,
 )
 from seq2edge_export.loaders.state_dict import StateDict
-from seq2edge_export.loaders.tokenizer_files import with_bundle_names
+from seq2edge_export.loaders.tokenizer_files import TokenizerChoice, with_bundle_names
 from seq2edge_export.loaders.weight_map import fill, mismatches
 from seq2edge_export.model.transformer import Transformer, without_weights
 
@@ -32,7 +32,7 @@ FAMILY = "marian-native"
 recognizes = is_model
 
 
-def load_marian_native(path: Path) -> Checkpoint:
+def load_marian_native(path: Path, choice: TokenizerChoice | None = None) -> Checkpoint:
     """Load a model file, or the one in a folder; one error lists everything that is not supported."""
     files = find_files(path)
     items = read_items(files.model)
@@ -41,7 +41,7 @@ def load_marian_native(path: Path) -> Checkpoint:
     if problems:
         raise CheckpointError(f"{files.model} is not supported by the family {FAMILY}: {'; '.join(problems)}")
     model = build(files.model, config, to_float32(files.model, items))
-    tokenization, tokens = read_tokenization(files, config.vocabularies)
+    tokenization, tokens = read_tokenization(files, config.vocabularies, choice)
     tokenization, tokenizer_files = with_bundle_names(tokenization, files.model.parent)
     license = read_license(files.model.parent)
     checkpoint_config = CheckpointConfig.create(model.architecture, tokens, tokenization, license=license)

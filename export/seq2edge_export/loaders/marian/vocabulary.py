@@ -9,7 +9,7 @@ from seq2edge.errors import CheckpointError, DataError
 from seq2edge.text.vocabularies import load_sentencepiece
 from seq2edge_export.loaders.marian.config import read_yaml
 from seq2edge_export.loaders.marian.files import SENTENCEPIECE, MarianFiles
-from seq2edge_export.loaders.tokenizer_files import write_temporary_json
+from seq2edge_export.loaders.tokenizer_files import TokenizerChoice, write_temporary_json
 
 # token, its name in Nematus, and its usual id
 END, UNKNOWN = ("</s>", "eos", 0), ("<unk>", "UNK", 1)
@@ -30,7 +30,9 @@ def unsupported_vocabularies(files: MarianFiles) -> list[str]:
     return ["factored vocabularies"] if any(path.suffix == FACTORED for path in files.vocabularies) else []
 
 
-def read_tokenization(files: MarianFiles, sizes: tuple[int, int]) -> tuple[Tokenization, SpecialTokens]:
+def read_tokenization(
+    files: MarianFiles, sizes: tuple[int, int], choice: TokenizerChoice | None = None
+) -> tuple[Tokenization, SpecialTokens]:
     """Read the vocabularies and check them against the vocabulary sizes of the model."""
     sides = [_read(path) for path in dict.fromkeys(files.vocabularies)]
     source, target = sides[0], sides[-1]
@@ -46,25 +48,29 @@ def read_tokenization(files: MarianFiles, sizes: tuple[int, int]) -> tuple[Token
         )
     # the start of the decoder has no embedding, so any id will do
     tokens = SpecialTokens(pad=source.eos, bos=source.eos, eos=source.eos, unk=source.unk)
-    return _tokenization(files, source, target), tokens
+    return _tokenization(files, source, target, choice), tokens
 
 
-def _tokenization(files: MarianFiles, source: _Side, target: _Side) -> Tokenization:
+def _tokenization(files: MarianFiles, source: _Side, target: _Side, choice: TokenizerChoice | None) -> Tokenization:
+    if choice and (source.list is None or target.list is None):
+        raise CheckpointError(f"{files.vocabularies[0].name} is a SentencePiece model itself: leave out --tokenizer")
     if source.list is None and target.list is None:
         return Tokenization(source=str(files.vocabularies[0]), target=str(files.vocabularies[1]))
     if source.list is None or target.list is None:
         raise CheckpointError(
             "one vocabulary is a SentencePiece model and the other a token list; they cannot be mixed"
         )
-    if files.pieces is None:  # texts are already tokenized, as in Marian
-        return Tokenization(source=str(source.list), target=str(target.list), kind="words")
+    # without a model texts are already tokenized, as in Marian
+    choice = choice or (TokenizerChoice("pieces", files.pieces) if files.pieces else TokenizerChoice("words"))
+    source_codes, target_codes = choice.code_names
     return Tokenization(
         source=str(source.list),
         target=str(target.list),
-        kind="pieces",
-        source_codes=str(files.pieces[0]),
-        target_codes=str(files.pieces[1]),
-        silent=(target.unk,),
+        kind=choice.kind,
+        source_codes=source_codes,
+        target_codes=target_codes,
+        split=choice.split,
+        silent=(target.unk,) if choice.kind == "pieces" else (),
     )
 
 

@@ -30,7 +30,7 @@ from seq2edge_export.loaders.opennmt.weights import (
     with_all_heads,
 )
 from seq2edge_export.loaders.positions import Tables, fill_positions, with_positions
-from seq2edge_export.loaders.tokenizer_files import with_bundle_names
+from seq2edge_export.loaders.tokenizer_files import TokenizerChoice, with_bundle_names
 from seq2edge_export.loaders.weight_map import fill, mismatches
 from seq2edge_export.model.transformer import Transformer, without_weights
 
@@ -41,16 +41,17 @@ def recognizes(path: Path) -> bool:
     return is_pt_file(path) if path.is_file() else is_eole_folder(path)
 
 
-def load_opennmt(path: Path) -> Checkpoint:
+def load_opennmt(path: Path, choice: TokenizerChoice | None = None) -> Checkpoint:
     """Load a checkpoint or a folder; one error lists everything that is not supported."""
     files = read_eole_folder(path) if path.is_dir() else read_pt_file(path)
     settings, text = read_settings(files), read_text(files)
-    problems = [*unsupported(files, settings), *unsupported_text(text), *unsupported_tensors(files.state)]
+    problems = [*unsupported(files, settings), *unsupported_tensors(files.state)]
+    problems += [] if choice else unsupported_text(text)
     if problems:
         raise CheckpointError(f"{path} is not supported by the family opennmt: {'; '.join(problems)}")
     model = build(files, settings)
     tokens = special_tokens(text, model.architecture)
-    tokenization, tokenizer_files = with_bundle_names(tokenization_of(text), files.folder)
+    tokenization, tokenizer_files = with_bundle_names(tokenization_of(text, choice), files.folder)
     config = CheckpointConfig.create(model.architecture, tokens, tokenization)
     generation = read_generation(files, tokens, text.target, model.architecture)
     return Checkpoint("opennmt", config, generation, model, tokenization, tokenizer_files)

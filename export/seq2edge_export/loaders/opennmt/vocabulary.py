@@ -14,7 +14,7 @@ from seq2edge.text.vocabularies.sentencepiece import SPACE
 from seq2edge_export.loaders.opennmt.files import OpenNmtFiles, Options, section
 from seq2edge_export.loaders.tokenizer_files import (
     SENTENCEPIECE,
-    check_sentencepiece_matches,
+    TokenizerChoice,
     find_sentencepiece,
     write_temporary_json,
 )
@@ -97,20 +97,20 @@ def unsupported_text(text: OpenNmtText) -> list[str]:
     return problems
 
 
-def tokenization_of(text: OpenNmtText) -> Tokenization:
+def tokenization_of(text: OpenNmtText, choice: TokenizerChoice | None) -> Tokenization:
     """Return the tokenization with the paths of its files; sources have no special tokens."""
-    kind, codes = _find_codes(text)
+    choice = choice or _find_choice(text)
+    choice.check(text.source, f"the source vocabulary of {text.path.name}")
     source = str(write_temporary_json("vocab.json", text.source))
     target = source if text.source == text.target else str(write_temporary_json("vocab.json", text.target))
-    if kind == "pieces":
-        check_sentencepiece_matches(codes[0], text.source, f"the source vocabulary of {text.path.name}")
-    source_codes, target_codes = (str(path) for path in codes) if codes else ("", "")
+    source_codes, target_codes = choice.code_names
     return Tokenization(
         source=source,
         target=target,
-        kind=kind,
+        kind=choice.kind,
         source_codes=source_codes,
         target_codes=target_codes,
+        split=choice.split,
         source_eos=False,
     )
 
@@ -138,17 +138,17 @@ def _pyonmttok_settings(value: Any) -> Any:
         return value
 
 
-def _find_codes(text: OpenNmtText) -> tuple[VocabularyKind, tuple[Path, ...]]:
-    """Return the kind of vocabulary and its files for source and target, named by a transform or next to the model."""
+def _find_choice(text: OpenNmtText) -> TokenizerChoice:
+    """Return the tokenizer that a transform names or that is next to the model."""
     for name, options in text.transforms.items():
         if name in TOKENIZERS:
             source = _locate(text, name, options.get("src_subword_model"))
             target = source if text.shared else _locate(text, name, options.get("tgt_subword_model"))
-            return TOKENIZERS[name], (source, target)
+            return TokenizerChoice(TOKENIZERS[name], (source, target))
     if any(path.suffix in SENTENCEPIECE for path in text.folder.iterdir()):
-        return "pieces", find_sentencepiece(text.folder)
+        return TokenizerChoice("pieces", find_sentencepiece(text.folder))
     _check_words(text)
-    return "words", ()
+    return TokenizerChoice("words")
 
 
 def _locate(text: OpenNmtText, name: str, named: Any) -> Path:
@@ -169,7 +169,7 @@ def _check_words(text: OpenNmtText) -> None:
             raise CheckpointError(
                 f"the source vocabulary of {text.path} holds subwords of {kind}, but no transform "
                 "names their tokenizer; copy a SentencePiece model next to it as sentencepiece.model, or as source.spm "
-                "and target.spm"
+                "and target.spm, or tell with --tokenizer how to split texts"
             )
 
 

@@ -35,5 +35,5 @@ def token_problems(recipe: Recipe, architecture: Architecture) -> list[str]:
     return [
         f"tokens.{name} is {number}, but the ids of the model are 0 to {smallest - 1}"
         for name, number in asdict(recipe.tokens).items()
-        if not 0 <= number < smallest
+        if number is not None and not 0 <= number < smallest
     ]

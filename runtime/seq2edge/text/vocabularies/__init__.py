@@ -4,6 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from seq2edge.config.tokenizer import SpecialTokens, Tokenization, VocabularyKind
+from seq2edge.errors import imports_of_extras
 from seq2edge.text.vocabularies.bpe import load_bpe
 from seq2edge.text.vocabularies.interface import Vocabulary
 from seq2edge.text.vocabularies.plain import load_characters, load_words
@@ -29,6 +30,7 @@ def load_vocabulary(rules: Tokenization, tokens: SpecialTokens, file: Path, code
 
 def _load_tokenizer_json(file: Path, tokens: SpecialTokens) -> Vocabulary:
     # Here, because it imports tokenizers, which few models need.
-    from seq2edge.text.vocabularies.tokenizer_json import load_tokenizer_json
+    with imports_of_extras():
+        from seq2edge.text.vocabularies.tokenizer_json import load_tokenizer_json
 
     return load_tokenizer_json(file, tokens)
