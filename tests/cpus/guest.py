@@ -15,6 +15,7 @@ TEXTS = [  # few, because emulation is slow; of different lengths, so that those
     "Good morning.",
     "Where is the nearest train station?",
     "If it rains tomorrow, we will stay at home and read the books.",
+    "The committee has not yet decided whether the old bridge, which was closed last year, will be repaired.",
 ]
 BEAMS = {"fp32": (1, 4), "int8": (1, 4), "int8-blocks": (1,), "int4": (1,)}
 
