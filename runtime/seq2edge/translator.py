@@ -6,7 +6,7 @@ from itertools import chain
 from pathlib import Path
 from threading import Lock
 from types import TracebackType
-from typing import Any
+from typing import Any, NoReturn, overload
 
 from seq2edge.bundle import tensor_names
 from seq2edge.bundle.bundle import EMBEDDED, load_bundle
@@ -186,6 +186,21 @@ class Translator:
         """The nodes of the model that run on another execution provider than the device's."""
         return self.engine.notes
 
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a Translator cannot be pickled or copied: create one in each process, from the same bundle")
+
+    @overload
+    def __call__(self, texts: str, **options: Any) -> str: ...
+
+    @overload
+    def __call__(self, texts: Sequence[str], **options: Any) -> list[str]: ...
+
+    def __call__(self, texts: str | Sequence[str], **options: Any) -> str | list[str]:
+        """Return the translation of a text, or of each text in a list, as plain text."""
+        if isinstance(texts, str):
+            return self.translate([texts], **options)[0].text
+        return [result.text for result in self.translate(texts, **options)]
+
     def translate(
         self, texts: Sequence[str], *, prefixes: Sequence[str] | None = None, hook: Hook | None = None, **options: Any
     ) -> list[Translation]:
@@ -239,7 +254,7 @@ class Translator:
         """
         self._workers.check_open()
         _check_text("the prefix", prefix)
-        return self._translate_groups(groups, resolve_options(options, self.manifest), prefix, first, hook)
+        return self._translate_groups(groups, self._resolve(options), prefix, first, hook)
 
     def translate_batches(
         self, groups: Iterable[list[str]], *, prefix: str = "", first: int = 0, hook: Hook | None = None, **options: Any
@@ -250,7 +265,7 @@ class Translator:
         """
         self._workers.check_open()
         _check_text("the prefix", prefix)
-        return self._translate_batches(groups, resolve_options(options, self.manifest), prefix, first, hook)
+        return self._translate_batches(groups, self._resolve(options), prefix, first, hook)
 
     def translate_file(
         self,
@@ -289,7 +304,7 @@ class Translator:
         self._workers.check_open()
         _check_text("the text", text)
         _check_text("the prefix", prefix)
-        call = resolve_options(options, self.manifest)
+        call = self._resolve(options)
         if call.generation.num_return_sequences > 1:
             count = call.generation.num_return_sequences
             raise UsageError(f"num_return_sequences is {count}, but a stream is one translation: set it to 1")
@@ -339,7 +354,13 @@ class Translator:
                 raise UsageError(
                     f"there are {len(prefixes)} prefixes for {len(texts)} texts; there must be one for each text"
                 )
-        return texts, resolve_options(options, self.manifest), prefixes
+        return texts, self._resolve(options), prefixes
+
+    def _resolve(self, options: Mapping[str, Any]) -> CallOptions:
+        """Apply the options of a call to the bundle's defaults; refuse those that do not fit into memory."""
+        call = resolve_options(options, self.manifest)
+        self.engine.check_memory(call.generation)
+        return call
 
     def _translate_groups(
         self, groups: Iterable[list[str]], call: CallOptions, prefix: str, first: int, hook: Hook | None
@@ -505,7 +526,9 @@ def _forced(call: CallOptions) -> Prefix:
 def _check_texts(name: str, texts: Any, *, first: int = 0) -> None:
     """Check that ``texts`` is a list of strings; ``name`` tells what each one is, ``first`` is the first's index."""
     if isinstance(texts, str | bytes) or not hasattr(texts, "__getitem__"):
-        raise UsageError(f"expected a list of texts, one {name} each, but got {type(texts).__name__}")
+        streams = name == "text" and not isinstance(texts, str | bytes) and isinstance(texts, Iterable)
+        advice = ": use translate_iter for a stream of texts" if streams else ""
+        raise UsageError(f"expected a list of texts, one {name} each, but got {type(texts).__name__}{advice}")
     for number, text in enumerate(texts, start=first + 1):
         _check_text(f"{name} {number}", text)
 
