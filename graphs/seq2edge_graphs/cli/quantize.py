@@ -16,7 +16,7 @@ GROUPS = {"Precision": "precision keep max_bleu_loss calibrate", "Comparison": "
 EXAMPLES = {
     "BUNDLE OUTPUT": "8 bits",
     "BUNDLE OUTPUT --precision int4 --calibrate sentences.txt": "4 bits, calibrated",
-    "BUNDLE OUT --precision auto --max-bleu-loss 0.2 --input en.txt --reference de.txt": "as few bits as possible",
+    "BUNDLE OUT --precision auto --max-bleu-loss 1 --input en.txt --reference de.txt": "as few bits as possible",
 }
 
 

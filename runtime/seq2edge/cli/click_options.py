@@ -137,6 +137,8 @@ def as_options(text: str, flags: Iterable[str]) -> str:
     """Write the names of settings in a text of the API as options of the command line: num_beams as --num-beams."""
     for flag in flags:
         name = flag[2:].replace("-", "_")
+        if name not in text:  # mostly, and compiling the patterns takes a while
+            continue
         text = re.sub(rf'\b{name}="(\w+)"', rf"{flag} \1", text)
         if "_" in name:
             text = re.sub(rf"(?<![\w./'\"-]){name}(?=$|[ ,;:)])", flag, text)
