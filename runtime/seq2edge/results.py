@@ -25,6 +25,9 @@ class Translation:
     attention: "Attention | None" = None  # only with the option attention
     alternatives: tuple["Translation", ...] = ()  # the next best ones, with num_return_sequences
 
+    def __str__(self) -> str:
+        return self.text
+
     @property
     def notes(self) -> tuple[str, ...]:
         """Possible problems, as phrases for display."""

@@ -2,11 +2,11 @@
 
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import chain, groupby
+from itertools import chain
 from pathlib import Path
 from threading import Lock
 from types import TracebackType
-from typing import Any
+from typing import Any, NoReturn, overload
 
 from seq2edge.bundle import tensor_names
 from seq2edge.bundle.bundle import EMBEDDED, load_bundle
@@ -23,7 +23,7 @@ from seq2edge.results import Score, Summary, Translation
 from seq2edge.scoring.attention import joined as joined_attention
 from seq2edge.scoring.scorer import TargetScorer
 from seq2edge.search import BatchContext, Hook, Hypothesis, StreamingSearch, prefix_block
-from seq2edge.search.batch_decode import Sentence, Workers, decode_sentences
+from seq2edge.search.batch_decode import Sentence, Workers, decode_batches
 from seq2edge.search.hypothesis import length_normalizer
 from seq2edge.text.repetition import repeats
 from seq2edge.text.segments import Segment, join_texts, make_segments, stable_prefix
@@ -183,6 +183,21 @@ class Translator:
         """The nodes of the model that run on another execution provider than the device's."""
         return self.engine.notes
 
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a Translator cannot be pickled or copied: create one in each process, from the same bundle")
+
+    @overload
+    def __call__(self, texts: str, **options: Any) -> str: ...
+
+    @overload
+    def __call__(self, texts: Sequence[str], **options: Any) -> list[str]: ...
+
+    def __call__(self, texts: str | Sequence[str], **options: Any) -> str | list[str]:
+        """Return the translation of a text, or of each text in a list, as plain text."""
+        if isinstance(texts, str):
+            return self.translate([texts], **options)[0].text
+        return [result.text for result in self.translate(texts, **options)]
+
     def translate(
         self, texts: Sequence[str], *, prefixes: Sequence[str] | None = None, hook: Hook | None = None, **options: Any
     ) -> list[Translation]:
@@ -236,7 +251,18 @@ class Translator:
         """
         self._workers.check_open()
         _check_text("the prefix", prefix)
-        return self._translate_groups(groups, resolve_options(options, self.manifest), prefix, first, hook)
+        return self._translate_groups(groups, self._resolve(options), prefix, first, hook)
+
+    def translate_batches(
+        self, groups: Iterable[list[str]], *, prefix: str = "", first: int = 0, hook: Hook | None = None, **options: Any
+    ) -> Generator[dict[int, Translation], None, None]:
+        """Translate texts that arrive in groups, and yield what each batch has finished, by the index of the text.
+
+        ``prefix`` is what every translation has to begin with, ``first`` the index of the first text.
+        """
+        self._workers.check_open()
+        _check_text("the prefix", prefix)
+        return self._translate_batches(groups, self._resolve(options), prefix, first, hook)
 
     def translate_file(
         self,
@@ -275,7 +301,7 @@ class Translator:
         self._workers.check_open()
         _check_text("the text", text)
         _check_text("the prefix", prefix)
-        call = resolve_options(options, self.manifest)
+        call = self._resolve(options)
         if call.generation.num_return_sequences > 1:
             count = call.generation.num_return_sequences
             raise UsageError(f"num_return_sequences is {count}, but a stream is one translation: set it to 1")
@@ -325,7 +351,13 @@ class Translator:
                 raise UsageError(
                     f"there are {len(prefixes)} prefixes for {len(texts)} texts; there must be one for each text"
                 )
-        return texts, resolve_options(options, self.manifest), prefixes
+        return texts, self._resolve(options), prefixes
+
+    def _resolve(self, options: Mapping[str, Any]) -> CallOptions:
+        """Apply the options of a call to the bundle's defaults; refuse those that do not fit into memory."""
+        call = resolve_options(options, self.manifest)
+        self.engine.check_memory(call.generation)
+        return call
 
     def _translate_groups(
         self, groups: Iterable[list[str]], call: CallOptions, prefix: str, first: int, hook: Hook | None
@@ -333,6 +365,16 @@ class Translator:
         for texts in groups:
             _check_texts("text", texts, first=first)
             yield self._translate(texts, call, [prefix] * len(texts) if prefix else None, hook, first=first)
+            first += len(texts)
+
+    def _translate_batches(
+        self, groups: Iterable[list[str]], call: CallOptions, prefix: str, first: int, hook: Hook | None
+    ) -> Generator[dict[int, Translation], None, None]:
+        for texts in groups:
+            _check_texts("text", texts, first=first)
+            prefixes = [prefix] * len(texts) if prefix else None
+            for batch in self._batches(texts, call, prefixes, hook, first=first):
+                yield {first + index: translation for index, translation in batch.items()}
             first += len(texts)
 
     def _translate(
@@ -345,18 +387,36 @@ class Translator:
         first: int = 0,
     ) -> list[Translation]:
         """Translate checked texts; ``first`` is the index of the first one in a longer stream."""
+        finished: dict[int, Translation] = {}
+        for batch in self._batches(texts, call, prefixes, hook, first=first):
+            finished |= batch
+        return [finished[index] for index in range(len(texts))]
+
+    def _batches(
+        self,
+        texts: Sequence[str],
+        call: CallOptions,
+        prefixes: Sequence[str] | None,
+        hook: Hook | None,
+        *,
+        first: int = 0,
+    ) -> Iterator[dict[int, Translation]]:
+        """Yield the texts that each batch has finished, by their index; blank ones come first."""
         try:
             segments = self._segments(texts, call)
         except TextTooLongError as error:
             raise error.shifted(first) from None
         starts = [self._prefix(segment, prefixes, call) for segment in segments]
-        hypotheses = self._decode(segments, starts, call, hook, first)
-        ranked = self._translations(segments, starts, hypotheses, call)
-        results = [Translation(text="")] * len(texts)
-        for number, indices in groupby(range(len(segments)), key=lambda index: segments[index].text_index):
-            whole = join_segments([ranked[index] for index in indices], call.generation)
-            results[number] = with_alternatives(whole, call.generation)
-        return results
+        unfinished: dict[int, dict[int, list[Translation] | None]] = {}  # by text and segment
+        for index, segment in enumerate(segments):
+            unfinished.setdefault(segment.text_index, {})[index] = None
+        yield {index: Translation(text="") for index in range(len(texts)) if index not in unfinished}
+        for batch in self._decode(segments, starts, call, hook, first):
+            chosen = [segments[index] for index in batch]
+            ranked = self._translations(chosen, [starts[index] for index in batch], [*batch.values()], call)
+            for index, segment, several in zip(batch, chosen, ranked, strict=True):
+                unfinished[segment.text_index][index] = several
+            yield _finished({segment.text_index for segment in chosen}, unfinished, call)
 
     def _tokenizer(self, call: CallOptions) -> Tokenizer:
         """Return the tokenizer for the languages and the source prefix of a call."""
@@ -379,12 +439,12 @@ class Translator:
 
     def _decode(
         self, segments: list[Segment], starts: list[Prefix], call: CallOptions, hook: Hook | None, first: int
-    ) -> list[list[Hypothesis]]:
+    ) -> Iterator[dict[int, list[Hypothesis]]]:
         sentences = [
             Sentence(source=segment.ids, prefix=start, sentence_id=first + segment.text_index, segment_id=segment.index)
             for segment, start in zip(segments, starts, strict=True)
         ]
-        return decode_sentences(
+        return decode_batches(
             self.engine,
             sentences,
             call.generation,
@@ -442,6 +502,19 @@ class Translator:
             return self._loaded_scorer
 
 
+def _finished(
+    indices: set[int], unfinished: dict[int, dict[int, list[Translation] | None]], call: CallOptions
+) -> dict[int, Translation]:
+    """Remove and join the texts with these indices of which every segment is translated."""
+    found = {}
+    for index in indices:
+        segments = [ranked for ranked in unfinished[index].values() if ranked is not None]
+        if len(segments) == len(unfinished[index]):
+            found[index] = with_alternatives(join_segments(segments, call.generation), call.generation)
+            del unfinished[index]
+    return found
+
+
 def _forced(call: CallOptions) -> Prefix:
     first = call.generation.forced_bos_token_id
     return () if first is None else (first,)
@@ -450,7 +523,9 @@ def _forced(call: CallOptions) -> Prefix:
 def _check_texts(name: str, texts: Any, *, first: int = 0) -> None:
     """Check that ``texts`` is a list of strings; ``name`` tells what each one is, ``first`` is the first's index."""
     if isinstance(texts, str | bytes) or not hasattr(texts, "__getitem__"):
-        raise UsageError(f"expected a list of texts, one {name} each, but got {type(texts).__name__}")
+        streams = name == "text" and not isinstance(texts, str | bytes) and isinstance(texts, Iterable)
+        advice = ": use translate_iter for a stream of texts" if streams else ""
+        raise UsageError(f"expected a list of texts, one {name} each, but got {type(texts).__name__}{advice}")
     for number, text in enumerate(texts, start=first + 1):
         _check_text(f"{name} {number}", text)
 

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +17,7 @@ import onnx_ir as ir
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
-from tiny_checkpoint import TINY
+from tiny_checkpoint import TINY, write_checkpoint
 from tolerances import int8_rounding, log_probability_rounding
 
 from seq2edge import Translator
@@ -274,3 +275,13 @@ def test_a_checkpoint_with_a_newer_format_is_refused(checkpoint: Path, tmp_path:
     (checkpoint / "config.json").write_text(json.dumps(config))
     with pytest.raises(CheckpointError, match="format_version is 99"):
         export_bundle(checkpoint, tmp_path / "bundle")
+
+
+def test_more_beams_of_a_large_vocabulary_than_memory_holds_are_refused(tmp_path: Path) -> None:
+    """100,000 rows of 200,000 logits take 80 GB, and their candidates many times as much."""
+    large = replace(TINY, source_vocabulary=200_000, target_vocabulary=200_000, width=8, heads=1)
+    export_bundle(write_checkpoint(tmp_path / "checkpoint", large), tmp_path / "bundle", compare=False)
+    translator = Translator(tmp_path / "bundle", threads=1)
+    with pytest.raises(UsageError, match=r"^num_beams is 100000, which takes at least \d+\.\d GB of memory"):
+        translator.translate(["the old man"], num_beams=100_000)
+    assert translator.translate(["the old man"], num_beams=4)[0].tokens

@@ -1,7 +1,9 @@
 """The Python API on the embedded model."""
 
 import asyncio
+import copy
 import itertools
+import pickle
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -438,6 +440,38 @@ def test_wrong_use_is_refused_in_one_sentence(call) -> None:
     with pytest.raises(UsageError) as refusal:
         call()
     assert "\n" not in str(refusal.value)
+
+
+def test_a_stream_is_for_another_method(translator: Translator) -> None:
+    with pytest.raises(UsageError, match="but got generator: use translate_iter for a stream of texts"):
+        translator.translate(text for text in SENTENCES)
+    with pytest.raises(UsageError, match=r"but got str$"):
+        translator.translate("Hello.")
+
+
+def test_a_result_prints_as_its_text_and_a_call_returns_text(translator: Translator) -> None:
+    [first, second] = translator.translate(["Good morning.", "I have a dog."], num_beams=2)
+    assert f"{first}" == str(first) == first.text
+    assert translator("Good morning.", num_beams=2) == first.text
+    assert translator(["Good morning.", "I have a dog."], num_beams=2) == [first.text, second.text]
+    assert translator([]) == []
+
+
+@pytest.mark.parametrize("work", [pickle.dumps, copy.copy, copy.deepcopy])
+def test_a_translator_tells_what_to_do_instead_of_pickling_it(translator: Translator, work) -> None:
+    with pytest.raises(TypeError, match=r"^a Translator cannot be pickled or copied: create one in each process"):
+        work(translator)
+
+
+@pytest.mark.parametrize("options", [{"num_beams": 2000}, {"num_return_sequences": 5000, "do_sample": True}])
+def test_more_beams_than_memory_holds_are_refused(monkeypatch: pytest.MonkeyPatch, options: dict) -> None:
+    options = {"num_beams": 1, **options}
+    monkeypatch.setenv("SEQ2EDGE_MEMORY_LIMIT", "100")  # megabytes
+    small = Translator(threads=1)
+    for call in (lambda: small.translate(["Hi."], **options), lambda: small.translate_iter(["Hi."], **options)):
+        with pytest.raises(UsageError, match=r"which takes at least \d\.\d GB of memory for one sentence"):
+            call()
+    assert small.translate(["Hi."], num_beams=20)
 
 
 def test_a_bundle_that_is_not_there_is_named(tmp_path: Path) -> None:

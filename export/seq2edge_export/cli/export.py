@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, get_args
 import click
 
 from seq2edge.bundle.bundle import Dialect
+from seq2edge.cli.click_options import grouped_help
 from seq2edge_export.cli.verify import tokenizer_option
 from seq2edge_graphs.cli.precision import explain, precision_options, quality_text
 
@@ -13,8 +14,19 @@ if TYPE_CHECKING:
     from seq2edge_graphs.quantize.auto_precision import PrecisionChoice
     from seq2edge_graphs.quantize.config import QuantizationConfig
 
+GROUPS = {
+    "Precision": "precision keep max_bleu_loss calibrate",
+    "Comparison": "compare source reference",
+}
+EXAMPLES = {
+    "Helsinki-NLP/opus-mt-en-de BUNDLE --precision int8": "a model of the Hugging Face Hub (extra hub)",
+    "FOLDER BUNDLE --input dev.en --reference dev.de": "compare on own sentences, also BLEU and chrF",
+    "model.toml BUNDLE": "a PyTorch state dict with a recipe (seq2edge recipe)",
+    "FOLDER BUNDLE --dialect portable": "for devices without onnxruntime's fused operators",
+}
 
-@click.command()
+
+@click.command(cls=grouped_help(GROUPS, EXAMPLES))
 @click.argument("checkpoint", type=click.Path(path_type=Path))
 @click.argument("bundle", type=click.Path(path_type=Path))
 @precision_options("fp32", choices=("fp32", "fp16", "fp16-compute", "int8", "int8-blocks", "int4", "auto"))

@@ -9,9 +9,13 @@ from seq2edge.cli.click_options import grouped_help, options_of, take
 from seq2edge_export.training.config import ModelSettings, TokenizerSettings, TrainingSettings
 
 GROUPS = {"Vocabulary": TokenizerSettings, "Model": ModelSettings, "Training": TrainingSettings}
+EXAMPLES = {
+    "--train train.tsv --dev dev.tsv --output CHECKPOINT": "lines of  source<TAB>target",
+    "--train train.tsv --dev dev.tsv --output CHECKPOINT --resume": "continue after an interruption",
+}
 
 
-@click.command(cls=grouped_help(GROUPS))
+@click.command(cls=grouped_help(GROUPS, EXAMPLES))
 @click.option("--train", "train_file", type=click.Path(path_type=Path), required=True, help="Pairs to train on.")
 @click.option("--dev", "dev_file", type=click.Path(path_type=Path), required=True, help="Pairs to evaluate on.")
 @click.option("--output", type=click.Path(path_type=Path), required=True, help="Checkpoint folder to create.")

@@ -4,7 +4,13 @@ from pathlib import Path
 
 import click
 
-from seq2edge.cli.click_options import device_options, signature_option
+from seq2edge.cli.click_options import device_options, grouped_help, signature_option
+
+GROUPS = {"Device": "device provider_options strict_device require_signature"}
+EXAMPLES = {
+    "BUNDLE --against CHECKPOINT": "on built-in sentences",
+    "BUNDLE --against CHECKPOINT --input dev.en --reference dev.de": "on own sentences, also BLEU and chrF",
+}
 
 tokenizer_option = click.option(
     "--tokenizer",
@@ -15,7 +21,7 @@ tokenizer_option = click.option(
 )
 
 
-@click.command()
+@click.command(cls=grouped_help(GROUPS, EXAMPLES))
 @click.argument("bundle", type=click.Path(path_type=Path))
 @click.option("--against", type=click.Path(path_type=Path), required=True, help="Checkpoint that it was exported from.")
 @click.option("--input", "source", type=click.Path(path_type=Path), help="Sentences to compare on, one per line.")

@@ -5,6 +5,7 @@ import re
 import warnings
 import zipfile
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +14,17 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor
 
+from seq2edge.config.schema import short_repr
 from seq2edge.errors import CheckpointError
 
 StateDict = dict[str, Tensor]
 Tensors = Mapping[str, Tensor]  # a StateDict or StoredTensors
-NESTED = ("state_dict", "model_state_dict", "model")  # keys under which training scripts store it
+NESTED = (  # keys under which training scripts store it, also one inside another
+    *("state_dict", "model_state_dict", "model", "net", "network", "module", "weights", "params"),
+    *("ema", "ema_state_dict", "model_ema", "ema_model", "shadow"),
+)
+DEPTH = 3  # of nested keys
+MAX_KEYS = 20  # in an error
 COMPILED, PARALLEL = "_orig_mod.", "module."  # prefixes added by torch.compile and DataParallel
 CONVERT = "torch.save(model.state_dict(), 'weights.pt')"
 REOPEN_AFTER = 2**26  # bytes read before a mapped file is closed and opened again
@@ -142,15 +149,34 @@ def _load_tensors(path: Path) -> Any:
 
 def _find_state_dict(content: Any, path: Path) -> StateDict:
     """Return the state dict itself, or the one under a usual key of a larger checkpoint."""
-    candidates = [content, *(content.get(key) for key in NESTED)] if isinstance(content, dict) else []
-    for candidate in candidates:
-        entries = candidate.items() if isinstance(candidate, dict) else ()
-        tensors = {key: value for key, value in entries if isinstance(key, str) and _is_dense(value)}
-        if tensors:
-            return tensors
+    candidates = [
+        {key: value for key, value in entries.items() if isinstance(key, str) and _is_dense(value)}
+        for entries in _dicts(content, DEPTH)
+    ]
+    for least in (2, 0):  # a number beside the state dict, such as that of updates, may be a tensor too
+        for tensors in candidates:
+            if any(tensor.dim() >= least for tensor in tensors.values()):
+                return tensors
     raise CheckpointError(
-        f"{path} holds no tensors by name, neither at its top level nor under {', '.join(NESTED)}; write  {CONVERT}"
+        f"{path} holds no tensors by name, neither at its top level nor under {', '.join(NESTED)}: "
+        f"{_describe(content)}; write  {CONVERT}"
     )
+
+
+def _dicts(content: Any, depth: int) -> Iterator[dict[Any, Any]]:
+    """Yield a dict and those under its usual keys."""
+    if isinstance(content, dict):
+        yield content
+        for key in NESTED if depth else ():
+            yield from _dicts(content.get(key), depth - 1)
+
+
+def _describe(content: Any) -> str:
+    if not isinstance(content, dict):
+        return f"it is {type(content).__name__}"
+    keys = [f"{short_repr(key)} ({type(value).__name__})" for key, value in islice(content.items(), MAX_KEYS)]
+    more = f" and {len(content) - MAX_KEYS:,} more" if len(content) > MAX_KEYS else ""
+    return f"its keys are {', '.join(keys) or 'none'}{more}"
 
 
 def _is_dense(value: Any) -> bool:

@@ -5,14 +5,22 @@ from typing import TYPE_CHECKING
 
 import click
 
+from seq2edge.cli.click_options import grouped_help
 from seq2edge_graphs.cli.precision import explain, precision_options, quality_text
 
 if TYPE_CHECKING:
     from seq2edge_graphs.quantize.auto_precision import PrecisionChoice
     from seq2edge_graphs.quantize.config import QuantizationConfig
 
+GROUPS = {"Precision": "precision keep max_bleu_loss calibrate", "Comparison": "compare source reference"}
+EXAMPLES = {
+    "BUNDLE OUTPUT": "8 bits",
+    "BUNDLE OUTPUT --precision int4 --calibrate sentences.txt": "4 bits, calibrated",
+    "BUNDLE OUT --precision auto --max-bleu-loss 1 --input en.txt --reference de.txt": "as few bits as possible",
+}
 
-@click.command()
+
+@click.command(cls=grouped_help(GROUPS, EXAMPLES))
 @click.argument("bundle", type=click.Path(path_type=Path))
 @click.argument("output", type=click.Path(path_type=Path))
 @precision_options("int8", choices=("fp16", "fp16-compute", "int8", "int8-blocks", "int4", "auto"))

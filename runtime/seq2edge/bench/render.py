@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 from seq2edge.bench.report import Comparison, Measurement, Report
 from seq2edge.bench.system import OURS
 from seq2edge.bundle.atomic_files import replaced_file
-from seq2edge.errors import imports_of_extras
 from seq2edge.scoring.plot import FORMATS, STYLE, check_picture
 
 if TYPE_CHECKING:
@@ -116,16 +115,9 @@ def _megabytes(size: int | None) -> float | None:
     return None if size is None else size / 1e6
 
 
-def check_plot(path: Path) -> None:
-    """Raise an error before anything is measured if the chart cannot be drawn."""
-    check_picture(path)
-    with imports_of_extras():
-        import matplotlib  # noqa: F401
-
-
 def draw_report(report: Report, path: Path) -> None:
     """Draw the chart to a file whose suffix determines the format."""
-    check_plot(path)
+    check_picture(path)
     import matplotlib
 
     suffix = path.suffix.lower()

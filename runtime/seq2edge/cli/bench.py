@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from seq2edge.cli.click_options import device_options, signature_option
+from seq2edge.cli.click_options import device_options, grouped_help, signature_option
 
 if TYPE_CHECKING:
     from seq2edge.devices.registry import DeviceConfig
@@ -14,9 +14,21 @@ if TYPE_CHECKING:
 COUNT = click.IntRange(min=1)
 FILE = click.Path(path_type=Path)
 OPTIMUM_PYTHON = ".venv-optimum/bin/python"  # created by  make optimum
+GROUPS = {
+    "Measurements": "batch_sizes num_beams new_tokens rounds memory threads",
+    "Device": "devices provider_options strict_device require_signature",
+    "Other tools": "against checkpoint optimum_python",
+    "Output": "json_file plot compare",
+}
+EXAMPLES = {
+    "-m BUNDLE --batch-size 1 --batch-size 16 --num-beams 1 --num-beams 4": "four combinations",
+    "-m FP32 -m INT8 -i english.txt -r german.txt --json run.json": "two bundles, with BLEU",
+    "-m BUNDLE --against torch --checkpoint CHECKPOINT": "compared with PyTorch",
+    "--compare before.json after.json": "two runs",
+}
 
 
-@click.command()
+@click.command(cls=grouped_help(GROUPS, EXAMPLES))
 @click.option("-m", "--model", "models", type=FILE, multiple=True, help="Bundle folder; default: the embedded model.")
 @click.option("-i", "--input", "source", type=FILE, help="Sentences, one per line; default: built-in ones.")
 @click.option("-r", "--reference", type=FILE, help="Reference translations, one per line; adds BLEU.")
@@ -70,18 +82,19 @@ def command(
     parentheses.
     """
     from seq2edge.bench.plan import Peers
-    from seq2edge.bench.render import check_plot, describe, draw_report
+    from seq2edge.bench.render import describe, draw_report
     from seq2edge.bench.report import check_writable, write_report
     from seq2edge.bench.run import BenchOptions, run
     from seq2edge.bench.workload import BenchTexts
     from seq2edge.cli.progress import steps
     from seq2edge.errors import UsageError
+    from seq2edge.scoring.plot import check_picture
 
     if compare is not None:
         _show_changes(*compare)
         return
     if plot is not None:
-        check_plot(plot)
+        check_picture(plot)
     if json_file is not None:
         check_writable(json_file)
     if lines is not None and source is None:

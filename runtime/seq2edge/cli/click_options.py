@@ -1,7 +1,8 @@
 """Options that commands share: those of a settings dataclass, of devices, and of signatures."""
 
 import os
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import MISSING, fields
 from pathlib import Path
 from types import UnionType
@@ -61,14 +62,14 @@ def options_of(cls: type, *, unset: bool = False) -> Callable[[F], F]:
     """
 
     def decorate(command: F) -> F:
-        hints = get_type_hints(cls)
+        hints, flags = get_type_hints(cls), [_flag(entry.name) for entry in fields(cls)]
         for entry in reversed(fields(cls)):  # click lists options in reverse order of decoration
             default = None if unset else entry.default
             if default is MISSING:
                 raise TypeError(f"the setting {entry.name!r} needs a default")
             names, keywords = _option(entry.name, hints[entry.name])
             shown = not unset and default not in (None, "")
-            help = entry.metadata["help"]
+            help = as_options(entry.metadata["help"], flags)
             command = click.option(*names, help=help, default=default, show_default=shown, **keywords)(command)
         return command
 
@@ -94,9 +95,12 @@ def _check_signature_variable(ctx: click.Context, param: click.Parameter, value:
     return value
 
 
-def grouped_help(groups: Mapping[str, type]) -> type[click.Command]:
-    """Return a command class whose help has a section for each settings dataclass."""
-    headings = {field.name: heading for heading, settings in groups.items() for field in fields(settings)}
+def grouped_help(groups: Mapping[str, type | str], examples: Mapping[str, str]) -> type[click.Command]:
+    """Return a command class whose help has sections of options, and examples with what they do.
+
+    The options of a section are the fields of a settings dataclass, or named by their parameters.
+    """
+    headings = {name: heading for heading, options in groups.items() for name in _names(options)}
 
     class GroupedHelp(click.Command):
         def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -107,7 +111,40 @@ def grouped_help(groups: Mapping[str, type]) -> type[click.Command]:
                 with formatter.section(heading):
                     formatter.write_dl([record for record in records if record])
 
+        def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+            with formatter.section("Examples"):
+                for example, meaning in examples.items():
+                    formatter.write(f"{'':{formatter.current_indent}}# {meaning}\n")
+                    formatter.write(f"{'':{formatter.current_indent}}seq2edge {ctx.info_name} {example}\n")
+
+        def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+            try:
+                return super().parse_args(ctx, args)
+            except click.NoSuchOption as error:
+                if error.possibilities or "texts" not in (param.name for param in self.params):
+                    raise
+                advice = "Write -- before texts that begin with a dash."
+                raise click.UsageError(f"{error.format_message()} {advice}", ctx) from None
+
     return GroupedHelp
+
+
+def _names(options: type | str) -> list[str]:
+    return options.split() if isinstance(options, str) else [field.name for field in fields(options)]
+
+
+def as_options(text: str, flags: Iterable[str]) -> str:
+    """Write the names of settings in a text of the API as options of the command line: num_beams as --num-beams."""
+    for flag in flags:
+        name = flag[2:].replace("-", "_")
+        if name not in text:  # mostly, and compiling the patterns takes a while
+            continue
+        text = re.sub(rf'\b{name}="(\w+)"', rf"{flag} \1", text)
+        if "_" in name:
+            text = re.sub(rf"(?<![\w./'\"-]){name}(?=$|[ ,;:)])", flag, text)
+        else:  # also an ordinary word, unless it is the subject
+            text = re.sub(rf"(^|[(,;] ?){name}(?= is | was )", rf"\1{flag}", text)
+    return text
 
 
 def take(cls: type[T], values: dict[str, Any]) -> T:
@@ -122,7 +159,7 @@ def take_set(cls: type, values: dict[str, Any]) -> dict[str, Any]:
 
 
 def _option(name: str, hint: Any) -> tuple[list[str], dict[str, Any]]:
-    flag = "--" + name.replace("_", "-")
+    flag = _flag(name)
     types = [one for one in _alternatives(hint) if one is not type(None)]
     if types == [bool]:
         return [f"{flag}/--no-{flag[2:]}", name], {}
@@ -133,6 +170,10 @@ def _option(name: str, hint: Any) -> tuple[list[str], dict[str, Any]]:
     if tuple[int, ...] in types:
         return [flag, name], {"type": TokenIds()}
     return [flag, name], {"type": types[0]}
+
+
+def _flag(name: str) -> str:
+    return "--" + name.replace("_", "-")
 
 
 def _alternatives(hint: Any) -> tuple[Any, ...]:

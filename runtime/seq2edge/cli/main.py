@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 import click
 
 from seq2edge import __version__
-from seq2edge.errors import DataError, Seq2EdgeError, imports_of_extras
+from seq2edge.errors import DataError, Seq2EdgeError, UsageError, imports_of_extras
 
 
 @dataclass(frozen=True)
@@ -77,6 +77,17 @@ class CommandTable(click.Group):
         command: click.Command = importlib.import_module(COMMANDS[cmd_name].module).command
         return command
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Suggest the command that was probably meant."""
+        from difflib import get_close_matches
+
+        similar = get_close_matches(args[0], COMMANDS, n=1)
+        if similar and args[0] not in COMMANDS:
+            ctx.fail(f"No such command {args[0]!r}. Did you mean {similar[0]!r}?")
+        return super().resolve_command(ctx, args)
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
             formatter.write_dl([(name, entry.summary) for name, entry in COMMANDS.items()])
@@ -129,6 +140,12 @@ def _stop(cause: BaseException | None) -> NoReturn:
 
 
 def _refuse(ctx: click.Context, error: Seq2EdgeError) -> NoReturn:
-    text = "".join(letter if letter.isprintable() else " " for letter in str(error))  # names in it may come from a file
+    message = str(error)
+    if isinstance(error, UsageError | DataError) and ctx.invoked_subcommand in COMMANDS:
+        from seq2edge.cli.click_options import as_options
+
+        command = importlib.import_module(COMMANDS[ctx.invoked_subcommand].module).command
+        message = as_options(message, [flag for param in command.params for flag in param.opts if flag[:2] == "--"])
+    text = "".join(letter if letter.isprintable() else " " for letter in message)  # names in it may come from a file
     click.echo(f"Error: {text}", err=True)
     ctx.exit(error.exit_code)

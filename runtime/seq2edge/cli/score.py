@@ -8,21 +8,27 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from seq2edge.cli.click_options import NameChoice, device_options, report_device, signature_option
+from seq2edge.cli.click_options import NameChoice, device_options, grouped_help, report_device, signature_option
 
 if TYPE_CHECKING:
     from seq2edge.results import Score
     from seq2edge.translator import Translator
 
 GROUP_PAIRS = 1024
+GROUPS = {"Device": "device provider_options strict_device threads workers require_signature"}
+EXAMPLES = {
+    "-i pairs.tsv -o scores.txt": "a file with lines of  source<TAB>target",
+    "-m BUNDLE --format jsonl < pairs.tsv": "also the tokens and their log-probabilities",
+}
 
 
-@click.command()
+@click.command(cls=grouped_help(GROUPS, EXAMPLES))
 @click.option("-m", "--model", type=click.Path(path_type=Path), help="Bundle folder; default: the embedded model.")
 @click.option(
     "-i", "--input", "source", type=click.Path(path_type=Path), help="Pairs of texts; default: standard input."
 )
 @click.option("-o", "--output", "target", type=click.Path(path_type=Path), help="Output file; appears when complete.")
+@click.option("--force", is_flag=True, help="Replace an existing output file.")
 @click.option(
     "--format", "form", type=NameChoice(("text", "jsonl")), default="text", help="Only scores, or all results."
 )
@@ -37,6 +43,7 @@ def command(
     model: Path | None,
     source: Path | None,
     target: Path | None,
+    force: bool,
     form: str,
     source_lang: str,
     target_lang: str,
@@ -52,12 +59,13 @@ def command(
     from seq2edge.devices.cpu import share_cpus
     from seq2edge.devices.registry import parse_options
     from seq2edge.files.file_translation import in_groups
-    from seq2edge.files.lines import check_distinct, input_path, read_lines, written_lines
+    from seq2edge.files.lines import check_distinct, check_new, input_path, read_lines, written_lines
     from seq2edge.translator import Translator
 
     workers, threads = share_cpus(workers, threads, many=True)
     source = input_path(source)
     check_distinct(source, target)
+    check_new(target, force=force)
     groups = in_groups(read_lines(source, errors=errors), GROUP_PAIRS)
     translator = Translator(
         model,

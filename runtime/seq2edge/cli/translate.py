@@ -27,7 +27,19 @@ if TYPE_CHECKING:
 
 GROUP_LINES = 512
 SAMPLING_OPTIONS = ("temperature", "top_k", "top_p", "seed")  # without effect unless do_sample is on
-GROUPS = {"Text": TextOptions, "Search": GenerationOptions}
+GROUPS: dict[str, type | str] = {
+    "Input and output": "model source target force resume form errors stats",
+    "Results": "n_best alignment picture prefix shortlist",
+    "Text": TextOptions,
+    "Search": GenerationOptions,
+    "Device": "device provider_options strict_device threads workers require_signature",
+}
+EXAMPLES = {
+    '"Good morning." "See you tomorrow!"': "texts as arguments; write -- before texts that begin with a dash",
+    "-m BUNDLE -i english.txt -o german.txt": "a file, line by line; repeat with --resume after an interruption",
+    '--num-beams 4 --n-best 3 --format jsonl "Good morning."': "alternatives, scores and tokens",
+    "--errors replace < english.txt > german.txt": "standard input that may have bytes that are not UTF-8",
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,6 +51,7 @@ class TranslateTask:
     target: Path | None
     form: Any
     errors: Any
+    force: bool
     resume: bool
     prefix: str
     picture: Path | None
@@ -46,11 +59,12 @@ class TranslateTask:
     options: dict[str, Any]
 
 
-@click.command(cls=grouped_help(GROUPS))
+@click.command(cls=grouped_help(GROUPS, EXAMPLES))
 @click.argument("texts", nargs=-1, metavar="[TEXT]...")
 @click.option("-m", "--model", type=click.Path(path_type=Path), help="Bundle folder; default: the embedded model.")
 @click.option("-i", "--input", "source", type=click.Path(path_type=Path), help="File to translate line by line.")
 @click.option("-o", "--output", "target", type=click.Path(path_type=Path), help="Output file; appears when complete.")
+@click.option("--force", is_flag=True, help="Replace an existing output file.")
 @click.option("--resume", is_flag=True, help="Resume an interrupted run with this output, if any.")
 @click.option("--format", "form", type=NameChoice(("text", "tsv", "jsonl")), default="text", help="Output format.")
 @click.option("--n-best", type=click.IntRange(min=1), metavar="N", help="Return the N best translations of each text.")
@@ -125,11 +139,13 @@ def command(
 
 def _check(task: TranslateTask) -> None:
     from seq2edge.errors import UsageError
+    from seq2edge.files.lines import check_new
 
     if task.texts and task.source is not None:
         raise UsageError("give either texts or --input, not both")
     if task.resume and (task.target is None or task.texts):
         raise UsageError("--resume needs an output file: give --output, and --input or a pipe")
+    check_new(task.target, force=task.force or task.resume)
     if task.picture is not None and len(task.texts) != 1:
         raise UsageError(f"--show-attention draws one text, but there are {len(task.texts)} arguments")
     if task.picture is not None:
@@ -219,9 +235,19 @@ def _groups(task: TranslateTask) -> Iterator[list[str]]:
     from seq2edge.files.lines import available_lines, read_lines
 
     if task.texts:
-        yield list(task.texts)
+        yield [_decode(number, text, task.errors) for number, text in enumerate(task.texts, start=1)]
     else:
         yield from available_lines(read_lines(task.source, errors=task.errors), GROUP_LINES)
+
+
+def _decode(number: int, text: str, errors: str) -> str:
+    """Return an argument with valid characters; Python hides bytes that are not UTF-8 in it as surrogates."""
+    from seq2edge.errors import DataError
+
+    try:
+        return text.encode("utf-8", "surrogateescape").decode("utf-8", errors)
+    except UnicodeError:
+        raise DataError(f"text {number} is not UTF-8: convert it, or use --errors replace") from None
 
 
 def _draw(picture: Path, text: str, translation: "Translation") -> None:

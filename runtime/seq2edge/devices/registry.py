@@ -156,6 +156,9 @@ def device_named(name: str) -> Device:
 
 def provider_options(device_config: DeviceConfig, threads: int) -> dict[str, str]:
     """Return the options of the provider; refuse those for fixed shapes, which would give wrong results."""
+    if device_config.kind is CPU and device_config.options:  # onnxruntime would ignore them
+        names = ", ".join(device_config.options)
+        raise UsageError(f"the CPU provider has no options, but got {names}: leave them out, or name another device")
     for name in device_config.kind.fixed_shapes:
         if device_config.options.get(name, "0").lower() not in ("0", "false"):
             raise UsageError(f"the option {name} needs shapes that never change, but the KV cache grows: leave it out")

@@ -52,14 +52,14 @@ def has_inplace_cache(decoder: "InferenceSession") -> bool:
     return tensor_names.LAST in {entry.name for entry in decoder.get_inputs()}
 
 
-def empty_past(decoder: "InferenceSession", *, rows: int) -> dict[str, Scores]:
-    """Return a KV cache without tokens, by input."""
+def empty_past(decoder: "InferenceSession", *, rows: int, length: int = 0) -> dict[str, Scores]:
+    """Return a KV cache without tokens, or with zeros for ``length`` tokens, by input."""
     inputs = [entry for entry in decoder.get_inputs() if tensor_names.is_past(entry.name)]
-    return {entry.name: _empty(entry, rows=rows) for entry in inputs}
+    return {entry.name: _empty(entry, rows=rows, length=length) for entry in inputs}
 
 
-def _empty(past: "NodeArg", *, rows: int) -> Scores:
-    sizes = {tensor_names.PAST_ROWS: rows, tensor_names.PAST_LENGTH: 0}
+def _empty(past: "NodeArg", *, rows: int, length: int) -> Scores:
+    sizes = {tensor_names.PAST_ROWS: rows, tensor_names.PAST_LENGTH: length}
     shape = [sizes[size] if isinstance(size, str) else size for size in past.shape]
     return np.zeros(shape, DTYPES[past.type])
 

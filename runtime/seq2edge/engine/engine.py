@@ -7,21 +7,25 @@ from typing import TYPE_CHECKING, Protocol
 
 from seq2edge.bundle import tensor_names
 from seq2edge.bundle.bundle import Bundle
+from seq2edge.config.generation import GenerationOptions
+from seq2edge.devices.memory import memory_limit
 from seq2edge.devices.registry import DeviceConfig
 from seq2edge.devices.session import CPU_CONFIG, compute_nodes, nodes_on_other_providers, open_session
 from seq2edge.devices.topk_graphs import TRIAL
 from seq2edge.engine.array_pool import ArrayPool
-from seq2edge.engine.decoder_inputs import has_inplace_cache
+from seq2edge.engine.decoder_inputs import empty_past, has_inplace_cache
 from seq2edge.engine.encoder import Padding, encode_batch
 from seq2edge.engine.kv_append import AppendCacheState, DeviceTopK, source_dtypes
-from seq2edge.engine.kv_inplace import InplaceCacheState
+from seq2edge.engine.kv_inplace import CAPACITY, InplaceCacheState
 from seq2edge.engine.shortlist import OpenState, ShortlistState, open_shortlist
-from seq2edge.errors import BundleError
+from seq2edge.errors import BundleError, UsageError
+from seq2edge.search.beam import candidates_size
 from seq2edge.search.interface import DecoderState
 
 if TYPE_CHECKING:
     from onnxruntime import InferenceSession
 
+GIGABYTE = 10**9
 ROWS_PER_BATCH = 64
 LOGITS_PER_BATCH = 2**20  # 4 MB: the logits of more rows would leave the CPU's caches between two passes
 
@@ -49,11 +53,14 @@ class OnnxEngine:
         self.threads, self.device_config = threads, device_config
         opened = partial(open_session, threads=threads, device_config=device_config)
         self.shortlist = open_shortlist(bundle, opened) if shortlist else None
-        self.pool = ArrayPool()
+        self.pool, self.memory_limit = ArrayPool(), memory_limit()
         # The decoder first, because loading it has the higher memory peak.
         self.decoder = opened(bundle.folder / (tensor_names.SHORT_DECODER if shortlist else tensor_names.DECODER))
         self.encoder = opened(bundle.folder / tensor_names.ENCODER)
         self.inplace = has_inplace_cache(self.decoder)
+        self._vocabulary = _logits_size(self.decoder)
+        cache = empty_past(self.decoder, rows=1, length=CAPACITY if self.inplace else 1)
+        self._row_size = 4 * self._vocabulary + sum(states.nbytes for states in cache.values())  # bytes
         if not self.inplace:
             self.device_topk = DeviceTopK(
                 device_config, threads=threads, dtypes={*source_dtypes(self.decoder).values()}
@@ -67,8 +74,22 @@ class OnnxEngine:
     @property
     def most_rows(self) -> int:
         """The number of rows that are decoded fastest in one batch."""
-        size = next(one.shape[-1] for one in self.decoder.get_outputs() if one.name == tensor_names.LOGITS)
-        return max(ROWS_PER_BATCH, LOGITS_PER_BATCH // size) if isinstance(size, int) else ROWS_PER_BATCH
+        return max(ROWS_PER_BATCH, LOGITS_PER_BATCH // self._vocabulary) if self._vocabulary else ROWS_PER_BATCH
+
+    def check_memory(self, options: GenerationOptions) -> None:
+        """Raise an error if the rows of a single sentence do not fit into memory.
+
+        Its cache, logits and candidates, and for a cache in place the number of tokens that two rows share, are held at
+        once; what else a step needs is not counted.
+        """
+        name = "num_beams" if options.num_beams > 1 else "num_return_sequences"
+        rows = getattr(options, name)
+        needed = rows * (self._row_size + 8 * rows * self.inplace) + candidates_size(options, self._vocabulary)
+        if needed > self.memory_limit:
+            raise UsageError(
+                f"{name} is {rows}, which takes at least {needed / GIGABYTE:,.1f} GB of memory for one sentence, but "
+                f"the limit is {self.memory_limit / GIGABYTE:,.1f} GB: use fewer"
+            )
 
     def start(self, sources: list[list[int]]) -> DecoderState:
         """Encode sentences and return the decoder state to search with."""
@@ -93,6 +114,12 @@ class OnnxEngine:
             for provider, counts in assigned.items():
                 operators.setdefault(provider, Counter()).update(counts)
         return [_note(provider, counts, self.device_config.device) for provider, counts in operators.items()]
+
+
+def _logits_size(decoder: "InferenceSession") -> int:
+    """Return the number of logits of a row, or 0 if it depends on the batch."""
+    size = next(one.shape[-1] for one in decoder.get_outputs() if one.name == tensor_names.LOGITS)
+    return size if isinstance(size, int) else 0
 
 
 def _check_supported(bundle: Bundle, device_config: DeviceConfig) -> None:

@@ -17,10 +17,11 @@ Errors = Literal["strict", "replace"]
 CHUNK = 2**20  # bytes
 
 
-def read_lines(path: Path | None, *, errors: Errors = "strict") -> Iterator[str]:
+def read_lines(path: Path | None, *, errors: Errors | None = None) -> Iterator[str]:
     """Yield the lines of a file, or of standard input, without line endings; only a newline ends a line.
 
-    A line that is not UTF-8 is an error, or with ``errors="replace"`` each bad byte becomes U+FFFD.
+    A line that is not UTF-8 is an error, or with ``errors="replace"`` each bad byte becomes U+FFFD. None means that the
+    user has no choice.
     """
     if path is None:
         yield from _decode(_standard_input(), "standard input", errors)
@@ -47,6 +48,12 @@ def check_distinct(source: Path | None, target: Path | None) -> None:
     """Raise an error if the output would overwrite the input."""
     if source is not None and target is not None and target.is_file() and source.exists() and source.samefile(target):
         raise UsageError(f"{target} is the input; choose another output file")
+
+
+def check_new(target: Path | None, *, force: bool) -> None:
+    """Raise an error if a file with content would be overwritten without ``force``."""
+    if not force and target is not None and target.is_file() and target.stat().st_size:
+        raise UsageError(f"{target} exists already; use --force to replace it")
 
 
 @contextmanager
@@ -100,12 +107,13 @@ def _standard_input() -> BinaryIO:
         return sys.stdin.buffer
 
 
-def _decode(stream: BinaryIO, name: str, errors: Errors) -> Iterator[str]:
+def _decode(stream: BinaryIO, name: str, errors: Errors | None) -> Iterator[str]:
     for number, line in enumerate(stream, start=1):
         try:
-            text = line.decode("utf-8-sig" if number == 1 else "utf-8", errors)
+            text = line.decode("utf-8-sig" if number == 1 else "utf-8", errors or "strict")
         except UnicodeDecodeError:
-            raise DataError(f"line {number} of {name} is not UTF-8") from None
+            advice = 'convert it, or use errors="replace"' if errors else "convert it"
+            raise DataError(f"line {number} of {name} is not UTF-8: {advice}") from None
         yield text.removesuffix("\n").removesuffix("\r")
 
 

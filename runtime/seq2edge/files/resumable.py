@@ -3,22 +3,24 @@
 While a run writes ``out.txt``, its text is in ``.out.txt.part`` in the same folder, and ``.out.txt.part.journal`` tells
 how much of it is complete. The first line of the journal describes the job; each further line is a commit: the number
 and digest of the finished inputs, and the size of their output in bytes. Text is flushed to disk before its commit.
+Outputs that are finished before earlier ones are in ``.out.txt.part.ahead`` until these are finished too.
 """
 
 import json
 import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, TypeVar
 
 from seq2edge.bundle.atomic_files import move_over, real_path
 from seq2edge.config.schema import read_strict
 from seq2edge.errors import DataError, UsageError
 
 Job = Mapping[str, str | int | float | None]
+T = TypeVar("T")
 FORMAT = 2
 HEAD = b'{"seq2edge": '  # the first bytes of every journal
 
@@ -40,11 +42,24 @@ class Record:
     bytes: int
 
 
+@dataclass(frozen=True, kw_only=True)
+class AheadOutput:
+    """The output of one input, finished before that of an earlier one."""
+
+    input: int  # its index
+    digest: str  # of this input, computed by the caller
+    text: str
+
+
 class ResumableOutput:
-    """An open output; the first ``done`` inputs, with this digest, were finished by an earlier run."""
+    """An open output; the first ``done`` inputs, with this digest, were finished by an earlier run.
+
+    ``ahead`` are the outputs of later inputs that it has also finished, by the index of the input.
+    """
 
     def __init__(self, path: Path, file: BinaryIO, *, done: int = 0, digest: str = "") -> None:
         self.path, self.file, self.done, self.digest = path, file, done, digest
+        self.ahead: dict[int, AheadOutput] = {}
 
     def write(self, text: str) -> None:
         with _write_errors(self.path):
@@ -55,6 +70,9 @@ class ResumableOutput:
         with _write_errors(self.path):
             self.file.flush()
 
+    def keep_ahead(self, outputs: Iterable[AheadOutput]) -> None:
+        """Save outputs that cannot be written yet because earlier ones are missing; a commit of them removes them."""
+
 
 class _Journaled(ResumableOutput):
     """An output with a journal of its commits."""
@@ -62,14 +80,24 @@ class _Journaled(ResumableOutput):
     def __init__(self, path: Path, file: BinaryIO, journal: BinaryIO, start: Record | None) -> None:
         super().__init__(path, file, done=start.inputs if start else 0, digest=start.digest if start else "")
         self.journal = journal
-        self.committed = False
+        self.resumable = start is not None  # the journal has a commit
+        self.ahead = _read_ahead(path, self.done) if start else {}
 
     def commit(self, inputs: int, digest: str) -> None:
         with _write_errors(self.path):
             _flush(self.file)
             self.journal.write(_line(Record(inputs=inputs, digest=digest, bytes=self.file.tell())))
             _flush(self.journal)
-        self.committed = True
+            if all(index < inputs for index in self.ahead):
+                _ahead(self.path).unlink(missing_ok=True)
+        self.resumable = True
+
+    def keep_ahead(self, outputs: Iterable[AheadOutput]) -> None:
+        if not self.resumable:  # an empty commit, so that the job is checked when it is resumed
+            self.commit(0, "")
+        with _write_errors(self.path), _ahead(self.path).open("ab") as file:
+            file.write(b"".join(map(_line, outputs)))
+            _flush(file)
 
 
 @contextmanager
@@ -98,6 +126,10 @@ def _part(path: Path) -> Path:
     return path.with_name(f".{path.name}.part")
 
 
+def _ahead(path: Path) -> Path:
+    return path.with_name(f".{path.name}.part.ahead")
+
+
 @contextmanager
 def _device(path: Path) -> Iterator[ResumableOutput]:
     with _write_errors(path):
@@ -120,7 +152,8 @@ def _file(path: Path, job: Job, resume: bool) -> Iterator[ResumableOutput]:
         output: _Journaled | None = None
         try:
             with _write_errors(path):
-                if start is None:  # the journal first: it must never refer to text that is gone
+                if start is None:  # the journal before the text: it must never refer to text that is gone
+                    _ahead(path).unlink(missing_ok=True)
                     _begin(journal, job)
                 output = _Journaled(path, _opened(part, start), journal, start)
             yield output
@@ -128,11 +161,12 @@ def _file(path: Path, job: Job, resume: bool) -> Iterator[ResumableOutput]:
                 _flush(output.file)
                 output.file.close()
                 move_over(part, path)
+                _ahead(path).unlink(missing_ok=True)
                 remove_locked(journal_path, journal)
         except BaseException:
             if output is not None:
                 _abandon(output.file)
-            if start is None and (output is None or not output.committed):
+            if start is None and (output is None or not output.resumable):
                 _remove(part, journal_path, journal)
             raise
 
@@ -195,13 +229,32 @@ def _check_job(header: Header, job: Job, path: Path) -> None:
 
 def _record(line: bytes) -> Record | None:
     """Parse a commit; return None if the line is incomplete or invalid."""
+    record = _parse(Record, line)
+    return record if record and record.inputs >= 0 and record.bytes >= 0 else None
+
+
+def _parse(cls: type[T], line: bytes) -> T | None:
     if not line.endswith(b"\n"):
         return None
     try:
-        record = read_strict(Record, json.loads(line), where="journal")
+        return read_strict(cls, json.loads(line), where="journal")
     except ValueError:
         return None
-    return record if record.inputs >= 0 and record.bytes >= 0 else None
+
+
+def _read_ahead(path: Path, done: int) -> dict[int, AheadOutput]:
+    """Read the outputs of inputs behind the first ``done``, and cut off what a crash left incomplete."""
+    found: dict[int, AheadOutput] = {}
+    with suppress(FileNotFoundError), _ahead(path).open("r+b") as file:
+        size = 0
+        for line in file:
+            output = _parse(AheadOutput, line)
+            if output is None:
+                break
+            found[output.input] = output
+            size += len(line)
+        file.truncate(size)
+    return {index: output for index, output in found.items() if index >= done}
 
 
 def _opened(part: Path, start: Record | None) -> BinaryIO:
@@ -220,7 +273,7 @@ def _remove(part: Path, journal_path: Path, journal: BinaryIO) -> None:
         remove_locked(journal_path, journal)
 
 
-def _line(entry: Header | Record) -> bytes:
+def _line(entry: Header | Record | AheadOutput) -> bytes:
     return json.dumps(asdict(entry)).encode() + b"\n"
 
 

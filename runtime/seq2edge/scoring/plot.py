@@ -72,8 +72,7 @@ def draw_attention(
     suffix = path.suffix.lower()
     weights = np.asarray(weights, np.float64)  # matplotlib does not draw every float dtype
     _check(weights, len(target_labels), len(source_labels))
-    with imports_of_extras():
-        import matplotlib
+    import matplotlib
 
     texts = [_visible(text) for text in (" ".join(title.split()), *source_labels, *target_labels)]
     families, missing = choose_fonts("".join(texts))
@@ -107,6 +106,8 @@ def check_picture(path: Path) -> None:
         raise DataError(f"{path} is a folder; name a file")
     if not os.access(path.parent, os.W_OK | os.X_OK):
         raise DataError(f"{path} cannot be written: the folder {path.parent} does not exist or is not writable")
+    with imports_of_extras():
+        import matplotlib  # noqa: F401
 
 
 @contextmanager

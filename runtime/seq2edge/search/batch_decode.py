@@ -1,8 +1,8 @@
 """Decode any number of sentences with any engine, in batches of similar length."""
 
 import os
-from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from threading import Lock, local
 from typing import Protocol, TypeVar
@@ -60,6 +60,20 @@ class Workers:
             for future in futures:  # those behind one that failed
                 future.cancel()
 
+    def completed(self, work: Callable[[A], B], items: Sequence[A]) -> Iterator[B]:
+        """Apply a function to each item and yield the results as they are completed, in any order."""
+        if self._pool is None or self._is_worker:
+            self.check_open()
+            yield from map(work, items)
+            return
+        futures = self._submit(self._pool, work, items)
+        try:
+            for future in as_completed(futures):
+                yield future.result()
+        finally:
+            for future in futures:  # those that are not wanted any more
+                future.cancel()
+
     def close(self) -> None:
         """Finish the work that was begun, and refuse any other."""
         with self._lock:
@@ -100,12 +114,16 @@ def decode(
 ) -> list[list[Hypothesis]]:
     """Search for the translations of each source; the results are in order."""
     sentences = [Sentence(source=source, sentence_id=index) for index, source in enumerate(sources)]
-    return decode_sentences(
+    results: list[list[Hypothesis]] = [[]] * len(sentences)
+    for batch in decode_batches(
         engine, sentences, options, batch_tokens=batch_tokens, batch_size=batch_size, most_rows=most_rows
-    )
+    ):
+        for index, hypotheses in batch.items():
+            results[index] = hypotheses
+    return results
 
 
-def decode_sentences(
+def decode_batches(
     engine: Engine,
     sentences: Sequence[Sentence],
     options: GenerationOptions,
@@ -116,25 +134,24 @@ def decode_sentences(
     batch_tokens: int = BATCH_TOKENS,
     batch_size: int | None = None,
     most_rows: int | None = None,
-) -> list[list[Hypothesis]]:
+) -> Iterator[dict[int, list[Hypothesis]]]:
     """Search for the translations of sentences with prefixes and a hook, several batches at a time.
+
+    Yield the hypotheses of each batch, by the indices of its sentences, when it is decoded.
 
     ``longest`` is the maximum number of tokens that the model generates, including the prefix. ``most_rows`` limits
     the rows of a batch, whatever ``batch_size`` allows: more may be slower.
     """
 
-    def run(batch: list[int]) -> list[list[Hypothesis]]:
-        return _decode_batch(engine, [sentences[index] for index in batch], options, hook, longest)
+    def run(batch: list[int]) -> dict[int, list[Hypothesis]]:
+        found = _decode_batch(engine, [sentences[index] for index in batch], options, hook, longest)
+        return dict(zip(batch, found, strict=True))
 
     if most_rows is not None:
         limit = max(1, most_rows // max(options.num_beams, options.num_return_sequences))
         batch_size = limit if batch_size is None else min(batch_size, limit)
     batches = _batches(sentences, batch_tokens, batch_size)
-    results: list[list[Hypothesis]] = [[]] * len(sentences)
-    for batch, found in zip(batches, workers.map(run, batches) if workers else map(run, batches), strict=True):
-        for index, hypotheses in zip(batch, found, strict=True):
-            results[index] = hypotheses
-    return results
+    return workers.completed(run, batches) if workers else map(run, batches)
 
 
 def _decode_batch(

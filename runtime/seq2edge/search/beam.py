@@ -192,6 +192,13 @@ def _candidate_count(options: GenerationOptions) -> int:
     return options.num_beams * max(2, 1 + len(options.eos_ids))
 
 
+def candidates_size(options: GenerationOptions, vocabulary: int) -> int:
+    """Return the bytes that ``best_candidates`` holds at once for a sentence: tokens, scores, ranks and their order."""
+    if options.num_beams == 1:
+        return 0
+    return options.num_beams * min(_candidate_count(options), vocabulary) * (8 + 4 + 4 + 4 + 8)
+
+
 def _rank_tokens(
     output: StepOutput, beams: Beams, processors: LogitsProcessors, noise: GumbelNoise | None, count: int
 ) -> tuple[Ids, Scores, Scores]:  # (B, 1 or K, C) each

@@ -14,6 +14,7 @@ from seq2edge.files.file_translation import in_groups, translate_file
 
 FAST = {"num_beams": 1, "max_new_tokens": 3}
 LINES = [f"I have {number} dogs.\n" for number in range(1100)]
+FEW = [f"I have {number} dogs{' and cats' * (number >= 190)}.\n" for number in range(200)]  # more than one batch
 
 
 @pytest.fixture(scope="module")
@@ -24,15 +25,24 @@ def translator() -> Translator:
 @pytest.fixture
 def interrupted(translator: Translator, tmp_path: Path) -> Path:
     """A folder with an input, and the files of a run that was stopped after its first 1,024 lines."""
+    return interrupt(translator, tmp_path, LINES, after=1024)
 
-    def stop(lines: int, tokens: int) -> None:
-        if tokens:
+
+@pytest.fixture
+def interrupted_early(translator: Translator, tmp_path: Path) -> Path:
+    """The same with fewer lines, after the first batch, which has the longest lines."""
+    return interrupt(translator, tmp_path, FEW, after=1)
+
+
+def interrupt(translator: Translator, folder: Path, lines: list[str], *, after: int) -> Path:
+    def stop(done: int, tokens: int) -> None:
+        if done >= after:
             raise KeyboardInterrupt
 
-    (tmp_path / "in.txt").write_text("".join(LINES), encoding="utf-8")
+    (folder / "in.txt").write_text("".join(lines), encoding="utf-8")
     with pytest.raises(KeyboardInterrupt):
-        translate_file(translator, tmp_path / "in.txt", tmp_path / "out.txt", options=FAST, observe=stop)
-    return tmp_path
+        translate_file(translator, folder / "in.txt", folder / "out.txt", options=FAST, observe=stop)
+    return folder
 
 
 def resume(translator: Translator, folder: Path) -> list[str]:
@@ -64,6 +74,48 @@ class TestResume:
         (interrupted / "bundle/manifest.json").write_text(json.dumps(manifest), encoding="utf-8")
         with pytest.raises(UsageError, match="model was"):
             resume(Translator(interrupted / "bundle", threads=1), interrupted)
+
+
+class TestEarlyResume:
+    """What a batch has finished is kept, although earlier lines are missing."""
+
+    def test_no_line_is_translated_twice(self, translator: Translator, interrupted_early: Path) -> None:
+        done = len((interrupted_early / ".out.txt.part.ahead").read_text(encoding="utf-8").splitlines())
+        seen: list[int] = []
+        source, target = interrupted_early / "in.txt", interrupted_early / "out.txt"
+        summary = translate_file(
+            translator, source, target, resume=True, options=FAST, observe=lambda lines, _: seen.append(lines)
+        )
+        assert 0 < done < len(FEW)
+        assert (seen[0], seen[-1], summary.texts) == (done, len(FEW), len(FEW) - done)
+        expected = translator.translate([line.strip() for line in FEW], **FAST)
+        assert target.read_text(encoding="utf-8").splitlines() == [one.text for one in expected]
+        assert sorted(path.name for path in interrupted_early.iterdir()) == ["in.txt", "out.txt"]
+
+    @pytest.mark.parametrize("lines", [FEW[:190], [*FEW[:190], *(["I am hungry.\n"] * 10)], []])
+    def test_another_input_is_refused(self, translator: Translator, interrupted_early: Path, lines: list[str]) -> None:
+        (interrupted_early / "in.txt").write_text("".join(lines), encoding="utf-8")
+        with pytest.raises(DataError, match=r"^[^\n]*in\.txt has changed since the interrupted run[^\n]*$"):
+            resume(translator, interrupted_early)
+        (interrupted_early / "in.txt").write_text("".join(FEW), encoding="utf-8")
+        assert len(resume(translator, interrupted_early)) == len(FEW)  # nothing is lost by the refusal
+
+    def test_another_job_is_refused(self, translator: Translator, interrupted_early: Path) -> None:
+        source, target = interrupted_early / "in.txt", interrupted_early / "out.txt"
+        with pytest.raises(UsageError, match="num_beams was '1' and is '2'"):
+            translator.translate_file(source, target, resume=True, num_beams=2, max_new_tokens=3)
+
+    def test_a_record_that_a_crash_cut_off_is_translated_again(
+        self, translator: Translator, interrupted_early: Path
+    ) -> None:
+        ahead = interrupted_early / ".out.txt.part.ahead"
+        ahead.write_bytes(ahead.read_bytes()[:-5])
+        assert len(resume(translator, interrupted_early)) == len(FEW)
+
+    def test_without_resume_nothing_of_it_is_used(self, translator: Translator, interrupted_early: Path) -> None:
+        source, target = interrupted_early / "in.txt", interrupted_early / "out.txt"
+        assert translator.translate_file(source, target, **FAST).texts == len(FEW)
+        assert sorted(path.name for path in interrupted_early.iterdir()) == ["in.txt", "out.txt"]
 
 
 def test_lines_before_a_broken_one_are_kept(translator: Translator, tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ def test_only_a_newline_ends_a_line_and_a_byte_order_mark_is_left_out(tmp_path: 
 
 def test_a_line_that_is_not_utf8_is_named(tmp_path: Path) -> None:
     file = written(tmp_path, b"good\nb\xffd\n")
-    with pytest.raises(DataError, match=r"^line 2 of .*in\.txt is not UTF-8$"):
+    with pytest.raises(DataError, match=r"^line 2 of .*in\.txt is not UTF-8: convert it$"):
         list(read_lines(file))
 
 

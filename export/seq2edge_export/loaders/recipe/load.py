@@ -5,7 +5,7 @@ from pathlib import Path
 from seq2edge.errors import CheckpointError
 from seq2edge_export.checkpoint import Checkpoint, CheckpointConfig
 from seq2edge_export.loaders.positions import fill_positions
-from seq2edge_export.loaders.recipe.config import architecture_of, length_problems
+from seq2edge_export.loaders.recipe.config import Recipe, architecture_of, length_problems
 from seq2edge_export.loaders.recipe.files import read_recipe
 from seq2edge_export.loaders.recipe.vocabulary import token_problems, tokenizer_problems
 from seq2edge_export.loaders.recipe.weights import position_problems, position_tables, tensor_problems, weight_map
@@ -21,7 +21,11 @@ def recognizes(path: Path) -> bool:
 
 def load_recipe(path: Path) -> Checkpoint:
     """Load a recipe and the files that it names; one error lists everything that does not match."""
-    recipe = read_recipe(path)
+    return load_model(read_recipe(path), path)
+
+
+def load_model(recipe: Recipe, path: Path) -> Checkpoint:
+    """Load the model that a recipe describes, relative to the path of the recipe."""
     state = read_state_dict(path.parent / recipe.weights)
     tokenization, files = with_bundle_names(recipe.tokenizer, path.parent)
     problems: list[str] = []

@@ -129,6 +129,40 @@ def test_a_file_without_named_tensors_is_refused(tmp_path: Path, content: object
         read_state_dict(tmp_path / "model.pt")
 
 
+def test_the_keys_of_a_file_without_a_state_dict_are_listed(tmp_path: Path) -> None:
+    torch.save({"epoch": 3, "optimizer": {"state": {}}, "mine": {"a": torch.ones(2, 2)}}, tmp_path / "model.pt")
+    with pytest.raises(CheckpointError, match=r"its keys are 'epoch' \(int\), 'optimizer' \(dict\), 'mine' \(dict\); "):
+        read_state_dict(tmp_path / "model.pt")
+    torch.save({str(number): number for number in range(1000)}, tmp_path / "model.pt")
+    with pytest.raises(CheckpointError, match=r"'19' \(int\) and 980 more; "):
+        read_state_dict(tmp_path / "model.pt")
+
+
+@pytest.mark.parametrize(
+    "keys", [["net"], ["model"], ["ema"], ["model", "state_dict"], ["ema", "shadow"], ["state_dict", "net", "module"]]
+)
+def test_a_state_dict_is_found_under_usual_keys(tmp_path: Path, keys: list[str]) -> None:
+    weights = {"layer.weight": torch.ones(2, 2), "layer.bias": torch.ones(2)}
+    content: dict[str, object] = weights
+    for key in reversed(keys):
+        content = {"epoch": 3, "updates": torch.tensor(7), key: content}  # a number may be a tensor
+    torch.save(content, tmp_path / "model.pt")
+    assert read_state_dict(tmp_path / "model.pt").keys() == weights.keys()
+
+
+def test_a_file_that_contains_itself_is_refused(tmp_path: Path) -> None:
+    content: dict[str, object] = {"epoch": 3}
+    content["model"] = content["net"] = content["ema"] = content
+    torch.save(content, tmp_path / "model.pt")
+    with pytest.raises(CheckpointError, match="holds no tensors by name"):
+        read_state_dict(tmp_path / "model.pt")
+
+
+def test_vectors_alone_are_a_state_dict(tmp_path: Path) -> None:
+    torch.save({"bias": torch.ones(2)}, tmp_path / "model.pt")  # the last part of a large model, say
+    assert read_state_dict(tmp_path / "model.pt").keys() == {"bias"}
+
+
 def test_the_error_for_a_state_dict_explains_how_to_draft_a_recipe(saved: Saved) -> None:
     weights = saved.recipe.with_name("model.pt")
     with pytest.raises(CheckpointError, match=f"draft a recipe with  seq2edge recipe {weights}"):
