@@ -58,28 +58,29 @@ def with_alternatives(ranked: list[Translation], options: GenerationOptions) -> 
     return replace(ranked[0], alternatives=tuple(ranked[1:]), missing=options.num_return_sequences - len(ranked))
 
 
-def join_segments(segments: Sequence[list[Translation]], options: GenerationOptions) -> list[Translation]:
+def join_segments(ranked: Sequence[tuple[Segment, list[Translation]]], options: GenerationOptions) -> list[Translation]:
     """Join the ranked translations of the segments of a text: the n-th best ones make the n-th of the text."""
-    if len(segments) == 1:
-        return segments[0]
-    count = max(len(ranked) for ranked in segments)
-    return [_join([ranked[min(rank, len(ranked) - 1)] for ranked in segments], options) for rank in range(count)]
+    if len(ranked) == 1:
+        return ranked[0][1]
+    segments, count = [segment for segment, _ in ranked], max(len(best) for _, best in ranked)
+    return [_join(segments, [best[min(rank, len(best) - 1)] for _, best in ranked], options) for rank in range(count)]
 
 
-def _join(segments: list[Translation], options: GenerationOptions) -> Translation:
-    token_scores = tuple(score for segment in segments for score in segment.token_scores)
-    attentions = [segment.attention for segment in segments if segment.attention is not None]
+def _join(segments: Sequence[Segment], parts: list[Translation], options: GenerationOptions) -> Translation:
+    token_scores = tuple(score for part in parts for score in part.token_scores)
+    attentions = [part.attention for part in parts if part.attention is not None]
     normalizer = length_normalizer(len(token_scores), options.length_penalty) if options.num_beams > 1 else 1
     return Translation(
-        text=join_texts([segment.text for segment in segments]),
-        tokens=tuple(token for segment in segments for token in segment.tokens),
+        text=join_texts([part.text for part in parts], [segment.space for segment in segments]),
+        tokens=tuple(token for part in parts for token in part.tokens),
         score=sum(token_scores) / normalizer,
         token_scores=token_scores,
-        ended=all(segment.ended for segment in segments),
-        repeats=any(segment.repeats for segment in segments),
-        parts=len(segments),
-        truncated=any(segment.truncated for segment in segments),
-        unknown=sum(segment.unknown for segment in segments),
+        ended=all(part.ended for part in parts),
+        repeats=any(part.repeats for part in parts),
+        sentences=len({segment.sentence for segment in segments}),
+        parts=len(parts),
+        truncated=any(part.truncated for part in parts),
+        unknown=sum(part.unknown for part in parts),
         attention=joined_attention(attentions) if attentions else None,
     )
 
@@ -356,9 +357,8 @@ class Translator:
         hypotheses = self._decode(segments, starts, call, hook, first)
         ranked = self._translations(segments, starts, hypotheses, call)
         results = [Translation(text="")] * len(texts)
-        for number, indices in groupby(range(len(segments)), key=lambda index: segments[index].text_index):
-            whole = join_segments([ranked[index] for index in indices], call.generation)
-            results[number] = with_alternatives(whole, call.generation)
+        for number, group in groupby(zip(segments, ranked, strict=True), key=lambda pair: pair[0].text_index):
+            results[number] = with_alternatives(join_segments(list(group), call.generation), call.generation)
         return results
 
     def _tokenizer(self, call: CallOptions) -> Tokenizer:
@@ -366,7 +366,9 @@ class Translator:
         return self.tokenizer.with_tags(call.tags).with_source_prefix(call.text.source_prefix)
 
     def _segments(self, texts: Sequence[str], call: CallOptions) -> list[Segment]:
-        return make_segments(texts, self._tokenizer(call), max_tokens=self.longest, long=call.text.long)
+        return make_segments(
+            texts, self._tokenizer(call), max_tokens=self.longest, long=call.text.long, split=call.text.split
+        )
 
     def _prefix(self, segment: Segment, prefixes: Sequence[str] | None, call: CallOptions) -> Prefix:
         """Return the prefix of a segment's output; only the first segment of a text has one."""
@@ -413,22 +415,25 @@ class Translator:
         return self._scorer.with_attention(segments, ranked, call, self._tokenizer(call), self._workers)
 
     def _texts_so_far(self, text: str, call: CallOptions, prefix: str, hook: Hook | None) -> TextsSoFar:
-        done: list[list[Translation]] = []
-        before = ""
+        done: list[tuple[Segment, list[Translation]]] = []
+        texts, spaces = [""], [""]  # what is final: the joined text, and empty translations after it
         for segment in self._segments([text], call):
+            spaces.append(segment.space)
             start = self._prefix(segment, [prefix] if prefix else None, call)
             options = call.generation.within(1 + self.longest, prefix_length=1 + len(start))
             block = prefix_block([[options.decoder_start_token_id, *start]], options)
             context = BatchContext(segment_ids=[segment.index], hook=hook)
             search = StreamingSearch(self.engine.start([segment.ids]), block, options, context)
             for tokens in search:
-                yield join_texts([before, self.tokenizer.decode_partial([*start, *tokens])])
+                yield join_texts([*texts, self.tokenizer.decode_partial([*start, *tokens])], spaces)
             assert search.result is not None
-            done += self._translations([segment], [start], [[search.result]], call)
-            before = join_texts([before, done[-1][0].text])
-        return (
-            with_alternatives(join_segments(done, call.generation), call.generation) if done else Translation(text="")
-        )
+            [found] = self._translations([segment], [start], [[search.result]], call)
+            done.append((segment, found))
+            texts.append(found[0].text)
+            if found[0].text.strip():
+                texts, spaces = [join_texts(texts, spaces)], [""]
+        whole = join_segments(done, call.generation) if done else [Translation(text="")]
+        return with_alternatives(whole, call.generation)
 
     def _check_lengths(self, name: str, rows: list[list[int]]) -> None:
         for index, ids in enumerate(rows):

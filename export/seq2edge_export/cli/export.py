@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, get_args
 import click
 
 from seq2edge.bundle.bundle import Dialect
+from seq2edge.config.text import Split
 from seq2edge_graphs.cli.precision import explain, precision_options, quality_text
 
 if TYPE_CHECKING:
@@ -25,6 +26,13 @@ if TYPE_CHECKING:
     help="Operators to use: also fused ones of onnxruntime, or standard ONNX only.",
 )
 @click.option("--family", default="auto", show_default=True, help="Family of CHECKPOINT; auto recognizes it.")
+@click.option(
+    "--split",
+    type=click.Choice(get_args(Split)),
+    default="auto",
+    show_default=True,
+    help="Translate each sentence of a text by itself, or the whole text at once; auto decides by the family.",
+)
 @click.option("--verify/--no-verify", "compare", default=True, help="Compare the bundle with the source model.")
 @click.option("--force", is_flag=True, help="Replace an existing bundle.")
 def command(
@@ -33,6 +41,7 @@ def command(
     quantization: "QuantizationConfig",
     dialect: Dialect,
     family: str,
+    split: Split,
     compare: bool,
     force: bool,
 ) -> None:
@@ -43,7 +52,9 @@ def command(
     release_large_blocks()
     from seq2edge_export.export import ExportOptions, Progress, export_checkpoint  # imports torch
 
-    options = ExportOptions(quantization=quantization, dialect=dialect, family=family, compare=compare, force=force)
+    options = ExportOptions(
+        quantization=quantization, dialect=dialect, family=family, split=split, compare=compare, force=force
+    )
     choices: list[PrecisionChoice] = []
     with stages() as stage:
         made = export_checkpoint(checkpoint, bundle, options, Progress(stage, choices.append))
