@@ -1,8 +1,8 @@
 """Split a text into sentences, in any script.
 
 Unambiguous marks such as 。 । ؟ always end a sentence. The marks . ! ? … end it before a space, unless a lowercase
-letter follows (in a line that has capitals) or the full stop belongs to the word before it: an abbreviation of a major
-European language, an initial or a number. In doubt the sentence goes on: half a sentence is not translated well.
+letter follows (except after a whole word, or in a line without capitals) or the full stop belongs to the word before
+it: an abbreviation of a major European language, an initial or a number. In doubt the sentence goes on.
 """
 
 import re
@@ -94,10 +94,12 @@ _INITIAL = re.compile(r"(?:.*[.\-–’'])?[^\W\d_]")
 _DOTTED = re.compile(r"(?:[^\W\d_]{1,2}\.)+[^\W\d_]{1,2}")
 _NUMBERING = re.compile(r"(?:\d{1,3}(?:\.\d{1,3})*|[IVXLC]+)")
 _ROMAN = re.compile(r"[IVX]{2,}")
+_WHOLE_WORD = re.compile(r"[^\W\d_]{5,}")  # few abbreviations are as long, and those are known
 _NEXT_WORD = re.compile(r"\s+(\w+)(\.?)")
 _MAX_WORD = 24  # characters; no abbreviation is longer
 _MAX_QUOTE = 400  # characters in which the quotation mark before another one is sought
-_LOWERCASE_ABBREVIATIONS = frozenset(word.lower() for word in (*ABBREVIATIONS, *MAY_END, "etc", "usw"))
+_LONG = _words("etc usw abbrev descr devel einschl zuzügl bezügl")  # before a lowercase letter
+_LOWERCASE_ABBREVIATIONS = frozenset(word.lower() for word in (*ABBREVIATIONS, *MAY_END, *_LONG))
 
 
 def split_sentences(text: str) -> list[str]:
@@ -143,9 +145,18 @@ def _is_end(line: str, start: int, match: re.Match[str], end: int, *, has_capita
     if not line[end].isspace():
         return marks[-1] in "!?" and _UNSPACED_QUESTION.match(line, end) is not None
     first = _FIRST_LETTER.match(line, end)
-    if first and _is_lowercase(first[1]) and (has_capitals or ".." in marks or "…" in marks):
+    if first and _is_lowercase(first[1]) and not _ends_before_lowercase(line, start, match, has_capitals=has_capitals):
         return False
     return marks != "." or bool(closing) or not _belongs_to_word(line, start, match.start(), first[1] if first else "")
+
+
+def _ends_before_lowercase(line: str, start: int, match: re.Match[str], *, has_capitals: bool) -> bool:
+    """Return whether a sentence may end before a lowercase letter: after a whole word, or if there are no capitals."""
+    if not has_capitals:
+        return ".." not in match[1] and "…" not in match[1]
+    before = line[max(start, match.start() - _MAX_WORD) : match.start()].split()
+    word = before[-1] if before else ""
+    return match[0] == "." and bool(_WHOLE_WORD.fullmatch(word)) and word.islower()
 
 
 def _belongs_to_word(line: str, start: int, stop: int, following: str) -> bool:

@@ -31,7 +31,7 @@ TEXTS = {
     "numbered lines": "1. First do this. | 2. Then do that. | II. Results follow.",
     "marks alone": "!!! Achtung! | Bye. !!! | And so on. ...",
     "no capitals at all": "good morning. | how is mr. brown? | well... he is fine etc. and so is she. | bye! | see you",
-    "capitals later": "iPhones cost approx. ten. and more",
+    "some capitals": "I don't know. | I came yesterday. | maybe tomorrow. | approx. ten. and more, abbrev. as usual.",
     "emoji": "Great! 😀 | See you.👍🏽 | Bye! 😀 and more",
     "German ordinals after articles": "Das 6. Treffen der III. Gruppe begann. | Er kam als 6. | Anna kam zuerst.",
     "abbreviations of two words": "Obst, d. h. Äpfel, z. B. Boskop, kostet 3 Mio. Euro. | Ende.",
