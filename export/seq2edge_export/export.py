@@ -6,6 +6,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
+from typing import get_args
 
 from torch import nn
 
@@ -15,8 +16,9 @@ from seq2edge.bundle.atomic_files import new_folder
 from seq2edge.bundle.bundle import Bundle, Dialect, FileEntry, Manifest, Rights, load_bundle, vet_graphs
 from seq2edge.config.generation import GenerationOptions
 from seq2edge.config.languages import Languages
+from seq2edge.config.text import Split, resolve_split
 from seq2edge.config.tokenizer import SpecialTokens, Tokenization
-from seq2edge.errors import ParityError
+from seq2edge.errors import ParityError, UsageError
 from seq2edge_export.loaders import load_checkpoint
 from seq2edge_export.source_model import SourceModel
 from seq2edge_export.tracing.graph_modules import GraphModules
@@ -39,8 +41,13 @@ class ExportOptions:
     dialect: Dialect = "ort"
     family: str = "auto"  # of a checkpoint; auto recognizes it
     tokenizer: str = ""  # spaces, characters, bpe:CODES or spm:MODEL, for a vocabulary without tokenizer
+    split: Split = "auto"  # how texts are split; auto decides by family
     compare: bool = True  # compare the bundle with the source model before it is written
     force: bool = False  # replace an existing bundle
+
+    def __post_init__(self) -> None:
+        if self.split not in get_args(Split):
+            raise UsageError(f"split is {self.split!r}, but must be one of {', '.join(get_args(Split))}")
 
 
 @dataclass(frozen=True)
@@ -62,6 +69,7 @@ def export_bundle(
     dialect: Dialect = "ort",
     family: str = "auto",
     tokenizer: str = "",
+    split: Split = "auto",
     compare: bool = True,
     force: bool = False,
     progress: Progress = SILENT,
@@ -72,6 +80,7 @@ def export_bundle(
         dialect=dialect,
         family=family,
         tokenizer=tokenizer,
+        split=split,
         compare=compare,
         force=force,
     )
@@ -92,11 +101,15 @@ def export_module(
     attribution: str = "",
     precision: TargetPrecision | QuantizationConfig = "fp32",
     dialect: Dialect = "ort",
+    split: Split = "auto",
     compare: bool = True,
     force: bool = False,
     progress: Progress = SILENT,
 ) -> Bundle:
-    """Export a ``Seq2SeqModule`` as a bundle; the files named in ``tokenization`` are in ``tokenizer_folder``."""
+    """Export a ``Seq2SeqModule`` as a bundle; the files named in ``tokenization`` are in ``tokenizer_folder``.
+
+    ``split="none"`` is for a model that reads more than a sentence at once.
+    """
     source_model = SourceModel(
         family="module",
         graphs=module_graphs(module),
@@ -110,7 +123,9 @@ def export_module(
         languages=Languages(source=languages[0], target=languages[1]),
         rights=Rights(license=license, attribution=attribution),
     )
-    options = ExportOptions(quantization=_quantization(precision), dialect=dialect, compare=compare, force=force)
+    options = ExportOptions(
+        quantization=_quantization(precision), dialect=dialect, split=split, compare=compare, force=force
+    )
     return write_bundle(source_model, Path(target), options, progress)
 
 
@@ -131,7 +146,7 @@ def write_bundle(
         _write_graphs(source_model.graphs, folder, options.dialect, progress)
         for name, file in source_model.tokenizer_files.items():
             shutil.copyfile(file, folder / name)
-        made = Bundle(folder, _manifest(source_model, options.dialect, describe_files(folder)))
+        made = Bundle(folder, _manifest(source_model, options, describe_files(folder)))
         manifest = quantize_in_place(made, options.quantization, progress.stage, progress.precision_chosen)
         made = replace(made, manifest=manifest)
         if options.compare:
@@ -174,19 +189,20 @@ def _write_graphs(modules: GraphModules, folder: Path, dialect: Dialect, progres
             value.const_value = None  # the exporter keeps a reference to its last graph
 
 
-def _manifest(source_model: SourceModel, dialect: Dialect, files: dict[str, FileEntry]) -> Manifest:
+def _manifest(source_model: SourceModel, options: ExportOptions, files: dict[str, FileEntry]) -> Manifest:
     return Manifest(
         format_version=bundle.FORMAT_VERSION,
         family=source_model.family,
         architecture=source_model.architecture,
         parameters=source_model.parameters,
         max_positions=source_model.max_positions,
+        split=resolve_split(options.split, source_model.family),
         tokens=source_model.tokens,
         tokenizer=source_model.tokenization,
         languages=source_model.languages,
         precision="fp32",
         quantization=None,
-        dialect=dialect,
+        dialect=options.dialect,
         opset=OPSET,
         generation=source_model.generation,
         rights=source_model.rights,

@@ -38,6 +38,7 @@ def resolve_options(changes: Mapping[str, Any], manifest: Manifest) -> CallOptio
         raise UsageError(f"unknown option {unknown[0]!r}; GenerationOptions and TextOptions list the options")
     try:
         text = TextOptions(**_only(changes, TextOptions))
+        text = replace(text, split=manifest.split) if text.split == "auto" else text
         tags = resolve_tags(manifest.languages, text.source_lang, text.target_lang)
         generation = replace(
             manifest.generation, **(_forced(tags) | _override_lengths(_only(changes, GenerationOptions)))

@@ -18,7 +18,8 @@ class Translation:
     token_scores: tuple[float, ...] = ()  # log-probabilities of the tokens, without those of the prefix
     ended: bool = True  # False: cut at the length limit
     repeats: bool = False  # True: it is stuck in a loop
-    parts: int = 1  # number of segments; above 1 if the text was too long for the model
+    sentences: int = 1  # number of sentences that were translated one by one (option split)
+    parts: int = 1  # number of segments; more than sentences if one was too long for the model
     truncated: bool = False  # True: the end of the text was cut off (option long="truncate")
     unknown: int = 0  # number of characters of the text that the vocabulary lacks
     missing: int = 0  # number of alternatives that were requested but do not exist
@@ -30,11 +31,12 @@ class Translation:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Possible problems, as phrases for display."""
+        """The number of sentences if there are several, and possible problems, as phrases for display."""
         return tuple(
             note
             for note, applies in (
-                (f"was too long and was split into {self.parts} parts", self.parts > 1),
+                (f"has {self.sentences} sentences", self.sentences > 1),
+                (f"was too long and was split into {self.parts} parts", self.parts > self.sentences),
                 ("was too long and lost its end", self.truncated),
                 (f"has {_characters(self.unknown)} unknown to the model", self.unknown),
                 ("was cut at the length limit", not self.ended),
@@ -79,6 +81,7 @@ class Summary:
     """Counts over many translations."""
 
     texts: int = 0
+    sentences: int = 0
     tokens: int = 0
     cut: int = 0
     repeating: int = 0
@@ -89,10 +92,11 @@ class Summary:
     def add(self, translations: Iterable[Translation]) -> None:
         for translation in translations:
             self.texts += 1
+            self.sentences += translation.sentences
             self.tokens += len(translation.tokens)
             self.cut += not translation.ended
             self.repeating += translation.repeats
-            self.split += translation.parts > 1
+            self.split += translation.parts > translation.sentences
             self.truncated += translation.truncated
             self.unknown += translation.unknown
 

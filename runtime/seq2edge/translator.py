@@ -34,6 +34,8 @@ TEXTS_PER_AWAIT = 64  # at most this many are still translated after an asynchro
 UNFINISHED_CHARACTER = "\N{REPLACEMENT CHARACTER}"
 Prefix = tuple[int, ...]
 TextsSoFar = Generator[str, None, Translation]  # yields the text so far again and again, returns the translation
+Ranked = tuple[Segment, list[Translation]]  # best translation first
+Unfinished = dict[int, dict[int, Ranked | None]]  # by text and segment; None where it is not translated yet
 
 
 def translation_of(segment: Segment, hypothesis: Hypothesis, prefix: Prefix, tokenizer: Tokenizer) -> Translation:
@@ -57,28 +59,29 @@ def with_alternatives(ranked: list[Translation], options: GenerationOptions) -> 
     return replace(ranked[0], alternatives=tuple(ranked[1:]), missing=options.num_return_sequences - len(ranked))
 
 
-def join_segments(segments: Sequence[list[Translation]], options: GenerationOptions) -> list[Translation]:
+def join_segments(ranked: Sequence[Ranked], options: GenerationOptions) -> list[Translation]:
     """Join the ranked translations of the segments of a text: the n-th best ones make the n-th of the text."""
-    if len(segments) == 1:
-        return segments[0]
-    count = max(len(ranked) for ranked in segments)
-    return [_join([ranked[min(rank, len(ranked) - 1)] for ranked in segments], options) for rank in range(count)]
+    if len(ranked) == 1:
+        return ranked[0][1]
+    segments, count = [segment for segment, _ in ranked], max(len(best) for _, best in ranked)
+    return [_join(segments, [best[min(rank, len(best) - 1)] for _, best in ranked], options) for rank in range(count)]
 
 
-def _join(segments: list[Translation], options: GenerationOptions) -> Translation:
-    token_scores = tuple(score for segment in segments for score in segment.token_scores)
-    attentions = [segment.attention for segment in segments if segment.attention is not None]
+def _join(segments: Sequence[Segment], parts: list[Translation], options: GenerationOptions) -> Translation:
+    token_scores = tuple(score for part in parts for score in part.token_scores)
+    attentions = [part.attention for part in parts if part.attention is not None]
     normalizer = length_normalizer(len(token_scores), options.length_penalty) if options.num_beams > 1 else 1
     return Translation(
-        text=join_texts([segment.text for segment in segments]),
-        tokens=tuple(token for segment in segments for token in segment.tokens),
+        text=join_texts([part.text for part in parts], [segment.space for segment in segments]),
+        tokens=tuple(token for part in parts for token in part.tokens),
         score=sum(token_scores) / normalizer,
         token_scores=token_scores,
-        ended=all(segment.ended for segment in segments),
-        repeats=any(segment.repeats for segment in segments),
-        parts=len(segments),
-        truncated=any(segment.truncated for segment in segments),
-        unknown=sum(segment.unknown for segment in segments),
+        ended=all(part.ended for part in parts),
+        repeats=any(part.repeats for part in parts),
+        sentences=len({segment.sentence for segment in segments}),
+        parts=len(parts),
+        truncated=any(part.truncated for part in parts),
+        unknown=sum(part.unknown for part in parts),
         attention=joined_attention(attentions) if attentions else None,
     )
 
@@ -407,7 +410,7 @@ class Translator:
         except TextTooLongError as error:
             raise error.shifted(first) from None
         starts = [self._prefix(segment, prefixes, call) for segment in segments]
-        unfinished: dict[int, dict[int, list[Translation] | None]] = {}  # by text and segment
+        unfinished: Unfinished = {}
         for index, segment in enumerate(segments):
             unfinished.setdefault(segment.text_index, {})[index] = None
         yield {index: Translation(text="") for index in range(len(texts)) if index not in unfinished}
@@ -415,7 +418,7 @@ class Translator:
             chosen = [segments[index] for index in batch]
             ranked = self._translations(chosen, [starts[index] for index in batch], [*batch.values()], call)
             for index, segment, several in zip(batch, chosen, ranked, strict=True):
-                unfinished[segment.text_index][index] = several
+                unfinished[segment.text_index][index] = (segment, several)
             yield _finished({segment.text_index for segment in chosen}, unfinished, call)
 
     def _tokenizer(self, call: CallOptions) -> Tokenizer:
@@ -423,7 +426,9 @@ class Translator:
         return self.tokenizer.with_tags(call.tags).with_source_prefix(call.text.source_prefix)
 
     def _segments(self, texts: Sequence[str], call: CallOptions) -> list[Segment]:
-        return make_segments(texts, self._tokenizer(call), max_tokens=self.longest, long=call.text.long)
+        return make_segments(
+            texts, self._tokenizer(call), max_tokens=self.longest, long=call.text.long, split=call.text.split
+        )
 
     def _prefix(self, segment: Segment, prefixes: Sequence[str] | None, call: CallOptions) -> Prefix:
         """Return the prefix of a segment's output; only the first segment of a text has one."""
@@ -470,22 +475,25 @@ class Translator:
         return self._scorer.with_attention(segments, ranked, call, self._tokenizer(call), self._workers)
 
     def _texts_so_far(self, text: str, call: CallOptions, prefix: str, hook: Hook | None) -> TextsSoFar:
-        done: list[list[Translation]] = []
-        before = ""
+        done: list[tuple[Segment, list[Translation]]] = []
+        texts, spaces = [""], [""]  # what is final: the joined text, and empty translations after it
         for segment in self._segments([text], call):
+            spaces.append(segment.space)
             start = self._prefix(segment, [prefix] if prefix else None, call)
             options = call.generation.within(1 + self.longest, prefix_length=1 + len(start))
             block = prefix_block([[options.decoder_start_token_id, *start]], options)
             context = BatchContext(segment_ids=[segment.index], hook=hook)
             search = StreamingSearch(self.engine.start([segment.ids]), block, options, context)
             for tokens in search:
-                yield join_texts([before, self.tokenizer.decode_partial([*start, *tokens])])
+                yield join_texts([*texts, self.tokenizer.decode_partial([*start, *tokens])], spaces)
             assert search.result is not None
-            done += self._translations([segment], [start], [[search.result]], call)
-            before = join_texts([before, done[-1][0].text])
-        return (
-            with_alternatives(join_segments(done, call.generation), call.generation) if done else Translation(text="")
-        )
+            [found] = self._translations([segment], [start], [[search.result]], call)
+            done.append((segment, found))
+            texts.append(found[0].text)
+            if found[0].text.strip():
+                texts, spaces = [join_texts(texts, spaces)], [""]
+        whole = join_segments(done, call.generation) if done else [Translation(text="")]
+        return with_alternatives(whole, call.generation)
 
     def _check_lengths(self, name: str, rows: list[list[int]]) -> None:
         for index, ids in enumerate(rows):
@@ -502,15 +510,13 @@ class Translator:
             return self._loaded_scorer
 
 
-def _finished(
-    indices: set[int], unfinished: dict[int, dict[int, list[Translation] | None]], call: CallOptions
-) -> dict[int, Translation]:
+def _finished(indices: set[int], unfinished: Unfinished, call: CallOptions) -> dict[int, Translation]:
     """Remove and join the texts with these indices of which every segment is translated."""
     found = {}
     for index in indices:
-        segments = [ranked for ranked in unfinished[index].values() if ranked is not None]
-        if len(segments) == len(unfinished[index]):
-            found[index] = with_alternatives(join_segments(segments, call.generation), call.generation)
+        ranked = [pair for pair in unfinished[index].values() if pair is not None]
+        if len(ranked) == len(unfinished[index]):
+            found[index] = with_alternatives(join_segments(ranked, call.generation), call.generation)
             del unfinished[index]
     return found
 

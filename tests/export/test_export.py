@@ -50,6 +50,15 @@ def rewrite(checkpoint: Path, change) -> None:
     save_file(tensors, path)
 
 
+def test_the_export_decides_how_texts_are_split(made, tmp_path: Path) -> None:
+    assert load_bundle(made.bundles["ort"]).manifest.split == "sentences"
+    done = command(made.checkpoint, tmp_path / "bundle", "--split", "none", "--no-verify")
+    assert done.returncode == 0, done.stderr
+    assert load_bundle(tmp_path / "bundle").manifest.split == "none"
+    with pytest.raises(UsageError, match="split is 'words'"):
+        export_bundle(made.checkpoint, tmp_path / "other", split="words")  # type: ignore[arg-type]
+
+
 def test_force_replaces_a_bundle_and_the_same_checkpoint_gives_the_same_bytes(made, tmp_path: Path) -> None:
     first = made.bundles["ort"]
     again = Path(shutil.copytree(first, tmp_path / "again"))

@@ -31,6 +31,12 @@ def test_new_tokens_of_a_call_count_although_the_bundle_has_a_length(manifest: M
     assert (wanted.generation.longest(2), wanted.generation.shortest(2)) == (11, 4)
 
 
+def test_the_bundle_decides_how_texts_are_split_unless_the_call_does(manifest: Manifest) -> None:
+    bundle = replace(manifest, split="none")
+    assert [resolve_options(changes, bundle).text.split for changes in ({}, {"split": "auto"})] == ["none", "none"]
+    assert resolve_options({"split": "sentences"}, bundle).text.split == "sentences"
+
+
 @pytest.mark.parametrize("kind", ["max", "min"])
 def test_both_at_once_are_refused(manifest: Manifest, kind: str) -> None:
     with pytest.raises(UsageError, match=f"{kind}_length and {kind}_new_tokens were both given"):

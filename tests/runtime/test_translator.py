@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from tolerances import int8_rounding, log_probability_rounding, score_rounding, sum_rounding
 
-from seq2edge import Translator
+from seq2edge import Translation, Translator
 from seq2edge.errors import BundleError, TextTooLongError, UsageError
 
 SUBJECTS = ["I", "You", "We", "They", "My brother and I", "The children"]
@@ -61,8 +61,11 @@ class TestLongText:
             one.text for one in translator.translate(["I have a dog.", "Where is the station?"], num_beams=1)
         )
         assert result.text == " ".join([dog] * 40 + [station] * 40)
-        assert result.parts == 80
-        assert any("split into 80 parts" in note for note in result.notes)
+        assert result.sentences == result.parts == 80
+        assert result.notes == ("has 80 sentences",)
+        [whole] = translator.translate([PARAGRAPH], num_beams=1, split="none")
+        assert (whole.text, whole.sentences, whole.parts) == (result.text, 1, 80)
+        assert any("split into 80 parts" in note for note in whole.notes)
 
     def test_its_score_is_that_of_all_parts(self, translator: Translator) -> None:
         [result] = translator.translate([PARAGRAPH], num_beams=1)
@@ -76,7 +79,7 @@ class TestLongText:
 
     def test_it_is_refused_on_request(self, translator: Translator) -> None:
         with pytest.raises(TextTooLongError, match=r"text 2 has .*--long split"):
-            translator.translate(["Good morning.", PARAGRAPH], long="error")
+            translator.translate(["Good morning.", PARAGRAPH], long="error", split="none")
 
     @pytest.mark.parametrize("num_beams", [1, 2])
     def test_its_parts_are_drawn_apart(self, translator: Translator, num_beams: int) -> None:
@@ -90,7 +93,7 @@ class TestLongText:
         assert stream.translation.tokens == result.tokens
 
     def test_it_is_cut_on_request_and_says_so(self, translator: Translator) -> None:
-        [result] = translator.translate([PARAGRAPH], long="truncate", num_beams=1, max_new_tokens=8)
+        [result] = translator.translate([PARAGRAPH], long="truncate", split="none", num_beams=1, max_new_tokens=8)
         assert result.truncated
         assert result.parts == 1
         assert "lost its end" in result.notes[0]
@@ -98,7 +101,81 @@ class TestLongText:
     def test_the_number_of_a_refused_text_counts_through_a_stream(self, translator: Translator) -> None:
         texts = ["Hi."] * 5 + [PARAGRAPH]
         with pytest.raises(TextTooLongError, match="text 6 has"):
-            list(translator.translate_iter(texts, at_once=2, long="error", num_beams=1))
+            list(translator.translate_iter(texts, at_once=2, long="error", split="none", num_beams=1))
+
+
+class TestSentences:
+    """Every sentence of a text is translated by itself, because the model was trained on single ones."""
+
+    TEXT = "Good morning. See you tomorrow.\r\n\r\n  I have a dog!\tWhere is the station?"
+    SENTENCES = ("Good morning.", "See you tomorrow.", "I have a dog!", "Where is the station?")
+    SPACES = ("", " ", "\r\n\r\n  ", "\t")
+
+    def joined(self, results: list[Translation]) -> str:
+        return "".join(space + one.text for space, one in zip(self.SPACES, results, strict=True))
+
+    @pytest.mark.parametrize("num_beams", [1, 4])
+    def test_all_are_translated_and_white_space_is_kept(self, translator: Translator, num_beams: int) -> None:
+        [result] = translator.translate([f" {self.TEXT}\n"], num_beams=num_beams)
+        alone = translator.translate(self.SENTENCES, num_beams=num_beams)
+        assert result.text == self.joined(alone)
+        assert result.tokens == tuple(token for one in alone for token in one.tokens)
+        assert (result.sentences, result.parts, result.notes) == (4, 4, ("has 4 sentences",))
+
+    def test_every_method_splits_alike(self, translator: Translator, tmp_path: Path) -> None:
+        [result] = translator.translate([self.TEXT], num_beams=1)
+        assert list(translator.translate_iter([self.TEXT], num_beams=1)) == [result]
+        stream = translator.stream(self.TEXT, num_beams=1)
+        assert "".join(stream) == result.text
+        assert stream.translation.tokens == result.tokens
+        assert stream.translation.notes == result.notes
+        line = " ".join(self.SENTENCES)
+        (tmp_path / "in").write_text(line + "\n", encoding="utf-8")
+        assert translator.translate_file(tmp_path / "in", tmp_path / "out", num_beams=1).sentences == 4
+        [expected] = translator.translate([line], num_beams=1)
+        assert (tmp_path / "out").read_text(encoding="utf-8") == expected.text + "\n"
+
+    def test_neighbours_change_nothing(self, translator: Translator) -> None:
+        texts = [*SENTENCES[:30], self.TEXT, " ".join(SENTENCES[:9]), ""]
+        alone = [translator.translate([text], num_beams=1)[0] for text in texts]
+        assert [one.tokens for one in translator.translate(texts, num_beams=1)] == [one.tokens for one in alone]
+
+    def test_they_can_be_kept_together(self, translator: Translator) -> None:
+        [result] = translator.translate([self.TEXT], split="none", num_beams=1)
+        assert (result.sentences, result.parts) == (1, 1)
+        with pytest.raises(UsageError, match="split is 'words'"):
+            translator.translate([self.TEXT], split="words")
+
+    def test_alternatives_join_those_of_the_same_rank(self, translator: Translator) -> None:
+        [result] = translator.translate([self.TEXT], num_beams=3, num_return_sequences=3)
+        alone = translator.translate(self.SENTENCES, num_beams=3, num_return_sequences=3)
+        for rank, alternative in enumerate(result.alternatives):
+            assert alternative.text == self.joined([one.alternatives[rank] for one in alone])
+            assert alternative.score == pytest.approx(sum(alternative.token_scores) / len(alternative.token_scores))
+
+    def test_the_alignment_counts_the_tokens_of_the_sentences_before(self, translator: Translator) -> None:
+        [result] = translator.translate([self.TEXT], num_beams=1, attention="all")
+        alone = translator.translate(self.SENTENCES, num_beams=1, attention="all")
+        source, target, expected = 0, 0, []
+        for one in alone:
+            expected += [(source + i, target + j) for i, j in one.alignment]
+            source, target = source + len(one.attention.source), target + len(one.attention.target)
+        assert result.alignment == tuple(expected)
+
+    def test_a_prefix_is_that_of_the_first_one(self, translator: Translator) -> None:
+        [result] = translator.translate([self.TEXT], prefixes=["Hallo"], num_beams=1)
+        assert result.text.count("Hallo") == 1
+        assert result.text.startswith("Hallo")
+
+    def test_pairs_to_score_are_not_split(self, translator: Translator) -> None:
+        source, target = "Good morning. See you tomorrow.", "Guten Morgen. Bis morgen."
+        [score] = translator.score([source], [target])
+        assert score.tokens == tuple(translator.tokenizer.encode_target([target])[0])
+
+    @pytest.mark.parametrize("text", [". " * 2000, "?!" * 2000, "\r\n" * 5000, "😀" * 300, "a" * 3000])
+    def test_text_without_sentences_is_translated_as_well(self, translator: Translator, text: str) -> None:
+        [result] = translator.translate([text], num_beams=1, max_new_tokens=2)
+        assert result.sentences == 1
 
 
 def test_unknown_characters_are_counted(translator: Translator) -> None:

@@ -7,6 +7,7 @@ import click
 
 from seq2edge.bundle.bundle import Dialect
 from seq2edge.cli.click_options import grouped_help
+from seq2edge.config.text import Split
 from seq2edge_export.cli.verify import tokenizer_option
 from seq2edge_graphs.cli.precision import explain, precision_options, quality_text
 
@@ -39,6 +40,13 @@ EXAMPLES = {
 )
 @click.option("--family", default="auto", show_default=True, help="Family of CHECKPOINT; auto recognizes it.")
 @tokenizer_option
+@click.option(
+    "--split",
+    type=click.Choice(get_args(Split)),
+    default="auto",
+    show_default=True,
+    help="Translate each sentence of a text by itself, or the whole text at once; auto decides by the family.",
+)
 @click.option("--verify/--no-verify", "compare", default=True, help="Compare the bundle with the source model.")
 @click.option("--force", is_flag=True, help="Replace an existing bundle.")
 def command(
@@ -48,6 +56,7 @@ def command(
     dialect: Dialect,
     family: str,
     tokenizer: str,
+    split: Split,
     compare: bool,
     force: bool,
 ) -> None:
@@ -59,7 +68,13 @@ def command(
     from seq2edge_export.export import ExportOptions, Progress, export_checkpoint  # imports torch
 
     options = ExportOptions(
-        quantization=quantization, dialect=dialect, family=family, tokenizer=tokenizer, compare=compare, force=force
+        quantization=quantization,
+        dialect=dialect,
+        family=family,
+        tokenizer=tokenizer,
+        split=split,
+        compare=compare,
+        force=force,
     )
     choices: list[PrecisionChoice] = []
     with stages() as stage:

@@ -14,6 +14,7 @@ from seq2edge.config.generation import GenerationOptions
 from seq2edge.config.languages import Languages
 from seq2edge.config.parity import Parity
 from seq2edge.config.schema import SchemaError, read_strict, short_repr
+from seq2edge.config.text import resolve_split
 from seq2edge.config.tokenizer import SpecialTokens, Tokenization
 from seq2edge.errors import BundleError
 
@@ -56,13 +57,17 @@ class Quantization:
 
 @dataclass(frozen=True, kw_only=True)
 class Manifest:
-    """The content of ``manifest.json``; a missing or unknown key is an error."""
+    """The content of ``manifest.json``; a missing or unknown key is an error.
+
+    Only ``split`` may be missing, as in bundles of earlier versions, or ``auto``: the family decides then.
+    """
 
     format_version: int
     family: str
     architecture: Architecture | None  # null: a user module
     parameters: int
     max_positions: int  # maximum number of source tokens, and of target tokens
+    split: Literal["sentences", "none"]  # what the option split="auto" means
     tokens: SpecialTokens
     tokenizer: Tokenization
     languages: Languages
@@ -184,6 +189,7 @@ def read_manifest(raw: bytes, path: Path) -> Manifest:
         raise BundleError(
             f"{path} has format version {short_repr(version)}, but this seq2edge reads version {FORMAT_VERSION}"
         )
+    content["split"] = resolve_split(content.get("split", "auto"), content.get("family"))
     try:
         return read_strict(Manifest, content, where="manifest", complete=True)
     except SchemaError as error:

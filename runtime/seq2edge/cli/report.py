@@ -38,6 +38,12 @@ def describe_bundle(bundle: Bundle, *, source_length: int, target_length: int) -
         ("bundle", str(bundle.folder)),
         ("family", manifest.family),
         ("languages", _languages(manifest.languages)),
+        (
+            "split",
+            {"sentences": "sentences, translated one by one", "none": "none, texts are translated whole"}[
+                manifest.split
+            ],
+        ),
         *shape,
         ("parameters", f"{manifest.parameters:,}"),
         ("precision", manifest.precision),

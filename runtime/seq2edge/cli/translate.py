@@ -294,6 +294,6 @@ def _is_interactive(task: TranslateTask) -> bool:
 def _statistics(summary: "Summary", load_seconds: float, seconds: float) -> str:
     rate = summary.tokens / seconds
     return (
-        f"{summary.texts:,} texts, {summary.tokens:,} tokens in {seconds:.1f} s: {rate:,.0f} tokens/s, "
-        f"{summary.texts / seconds:,.1f} texts/s (loading took {load_seconds:.1f} s)"
+        f"{summary.texts:,} texts, {summary.sentences:,} sentences, {summary.tokens:,} tokens in {seconds:.1f} s: "
+        f"{rate:,.0f} tokens/s, {summary.texts / seconds:,.1f} texts/s (loading took {load_seconds:.1f} s)"
     )

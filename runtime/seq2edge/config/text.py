@@ -1,20 +1,26 @@
 """Define the options for text, before and after the search."""
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from seq2edge.config.schema import setting
 from seq2edge.errors import UsageError
 
 LongText = Literal["split", "error", "truncate"]
+Split = Literal["auto", "sentences", "none"]
+READS_PARAGRAPHS = ("bart", "pegasus", "t5")  # families whose models are trained on more than single sentences
 
 
 @dataclass(frozen=True, kw_only=True)
 class TextOptions:
     """The options of a call that do not concern the search; the others are ``GenerationOptions``."""
 
+    split: Split = setting(
+        "auto", "translate each sentence of a text by itself, or the whole text at once; auto: as the bundle says"
+    )
     long: LongText = setting(
-        "split", "text with more tokens than the model takes: split it into sentences, raise an error, or truncate it"
+        "split",
+        "what has more tokens than the model takes: split it into smaller parts, raise an error, or truncate it",
     )
     source_lang: str = setting("", "language of the texts, as a multilingual model names it")
     target_lang: str = setting("", "language to translate into, as a multilingual model names it")
@@ -26,9 +32,18 @@ class TextOptions:
     )
 
     def __post_init__(self) -> None:
+        if self.split not in ("auto", "sentences", "none"):
+            raise ValueError(f"split is {self.split!r}, but must be 'auto', 'sentences' or 'none'")
         if self.long not in ("split", "error", "truncate"):
             raise ValueError(f"long is {self.long!r}, but must be 'split', 'error' or 'truncate'")
         parse_heads(self.attention)
+
+
+def resolve_split(split: object, family: object) -> Any:
+    """Return what ``auto`` means for a model of this family; any other value is returned as it is."""
+    if split != "auto":
+        return split
+    return "none" if family in READS_PARAGRAPHS else "sentences"
 
 
 def parse_heads(text: str) -> list[tuple[int, int | None]]:

@@ -1,18 +1,18 @@
 """Split texts into segments that a model can process, and join the translations.
 
-A text with too many tokens is split into sentences. A sentence that is still too long is split after a clause, at a
-space or between two characters.
+A text is split into sentences for a model that was trained on single ones, and if it has too many tokens. A sentence
+that is still too long is split after a clause, at a space or between two characters.
 """
 
 import re
 import unicodedata
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import pairwise
+from itertools import groupby, pairwise
 
-from seq2edge.config.text import LongText
+from seq2edge.config.text import LongText, Split
 from seq2edge.errors import CannotSplitError, TextTooLongError
 from seq2edge.text.sentence_splitter import CLOSING, QUOTES, UNSPACED, split_sentences
 from seq2edge.text.tokenizer import Tokenizer
@@ -39,45 +39,103 @@ class Segment:
     """A text, or a part of it that the model translates at once."""
 
     text_index: int  # of the text in the batch
+    sentence: int = 0  # index of the sentence in its text, if the text is split into sentences
     index: int = 0  # of the segment in its text
+    space: str = ""  # white space of the text before the segment
     text: str
     ids: list[int]
     unknown: int  # number of characters that the vocabulary lacks
     truncated: bool = False
 
 
-def make_segments(texts: Sequence[str], tokenizer: Tokenizer, *, max_tokens: int, long: LongText) -> list[Segment]:
-    """Return the segments of all texts in order; a text without visible characters has none."""
+@dataclass(frozen=True)
+class _Piece:
+    """A text or one of its sentences, before it is tokenized."""
+
+    text_index: int
+    sentence: int
+    space: str  # before it
+    tag: str  # of the language, which every segment needs
+    text: str
+    is_sentence: bool = True  # one of several
+
+
+def make_segments(
+    texts: Sequence[str], tokenizer: Tokenizer, *, max_tokens: int, long: LongText, split: Split = "none"
+) -> list[Segment]:
+    """Return the segments of all texts in order; a text without visible characters has none.
+
+    With ``split="sentences"`` each sentence is a segment, otherwise a text that the model can process at once. What is
+    still too long is treated as ``long`` says.
+    """
+    pieces = [piece for index, text in enumerate(texts) for piece in _pieces(index, text, tokenizer, split)]
     segments: list[Segment] = []
-    for text_index, (text, ids) in enumerate(zip(texts, tokenizer.encode_visible(texts), strict=True)):
+    for piece, ids in zip(pieces, tokenizer.encode_visible([piece.tag + piece.text for piece in pieces]), strict=True):
         if len(ids) > max_tokens and long == "split":
-            segments += _split(text_index, text, tokenizer, max_tokens)
+            segments += _split(piece, tokenizer, max_tokens)
         elif len(ids) > max_tokens and long == "error":
-            raise TextTooLongError(text_index, len(ids), max_tokens, advice='split it (--long split, or long="split")')
-        elif ids:
-            segments.append(_segment(text, ids, tokenizer, max_tokens, text_index=text_index))
-    return segments
+            name = "a sentence of text" if piece.is_sentence else "text"
+            advice = 'split it (--long split, or long="split")'
+            raise TextTooLongError(piece.text_index, len(ids), max_tokens, name=name, advice=advice)
+        else:
+            segments.append(_segment(piece, piece.text, piece.space, ids, tokenizer, max_tokens))
+    return list(_numbered(segments))
 
 
-def _split(text_index: int, text: str, tokenizer: Tokenizer, max_tokens: int) -> Iterator[Segment]:
-    tag, rest = tokenizer.split_tag(text)  # every segment needs the language tag
+def _pieces(text_index: int, text: str, tokenizer: Tokenizer, split: Split) -> Iterator[_Piece]:
+    tag, rest = tokenizer.split_tag(text) if split == "sentences" else ("", text)
+    sentences = split_sentences(rest) if split == "sentences" else [rest]
+    if len(sentences) < 2:
+        yield _Piece(text_index, 0, "", "", text, is_sentence=False)
+        return
+    for number, (sentence, space) in enumerate(zip(sentences, _spaces_before(rest, sentences), strict=True)):
+        yield _Piece(text_index, number, space, tag, sentence)
+
+
+def _split(piece: _Piece, tokenizer: Tokenizer, max_tokens: int) -> Iterator[Segment]:
+    tag, rest = (piece.tag, piece.text) if piece.tag else tokenizer.split_tag(piece.text)
 
     def count_tokens(part: str) -> int:
         return len(tokenizer.encode([tag + part])[0])
 
-    parts = [tag + part for part in split_to_max_tokens(rest, count_tokens, max_tokens)]
-    encoded = zip(parts, tokenizer.encode_visible(parts), strict=True)
-    for index, (part, ids) in enumerate((part, ids) for part, ids in encoded if ids):
-        yield _segment(part, ids, tokenizer, max_tokens, text_index=text_index, index=index)
+    parts = split_to_max_tokens(rest, count_tokens, max_tokens)
+    encoded = tokenizer.encode_visible([tag + part for part in parts])
+    for part, space, ids in zip(parts, _spaces_before(rest, parts, first=piece.space), encoded, strict=True):
+        yield _segment(replace(piece, tag=tag), part, space, ids, tokenizer, max_tokens)
 
 
-def _segment(
-    text: str, ids: list[int], tokenizer: Tokenizer, max_tokens: int, *, text_index: int, index: int = 0
-) -> Segment:
-    truncated = len(ids) > max_tokens
+def _segment(piece: _Piece, part: str, space: str, ids: list[int], tokenizer: Tokenizer, max_tokens: int) -> Segment:
+    text, truncated = piece.tag + part, len(ids) > max_tokens
     kept = tokenizer.frame.truncate(ids, max_tokens) if truncated else ids
-    unknown = tokenizer.unknown_characters(text, kept)
-    return Segment(text_index=text_index, index=index, text=text, ids=kept, unknown=unknown, truncated=truncated)
+    return Segment(
+        text_index=piece.text_index,
+        sentence=piece.sentence,
+        space=space,
+        text=text,
+        ids=kept,
+        unknown=tokenizer.unknown_characters(text, kept) if kept else 0,
+        truncated=truncated,
+    )
+
+
+def _numbered(segments: Iterable[Segment]) -> Iterator[Segment]:
+    """Number the segments of each text, without those that have no visible characters; white space is kept."""
+    for _, of_text in groupby(segments, key=lambda segment: segment.text_index):
+        space, index = "", 0
+        for segment in of_text:
+            space += segment.space
+            if segment.ids:
+                yield replace(segment, index=index, space=space)
+                space, index = "", index + 1
+
+
+def _spaces_before(text: str, parts: Sequence[str], *, first: str = "") -> Iterator[str]:
+    """Yield the white space before each part of a text, which is all that is not in a part; ``first`` is given."""
+    end = 0
+    for part in parts:
+        start = text.index(part, end)
+        yield text[end:start] if end else first
+        end = start + len(part)
 
 
 def split_to_max_tokens(text: str, count_tokens: Callable[[str], int], max_tokens: int) -> list[str]:
@@ -185,14 +243,28 @@ def _between(points: list[int], start: int, end: int) -> list[int]:
     return points[bisect_right(points, start) : bisect_left(points, end)]
 
 
-def join_texts(texts: Sequence[str]) -> str:
-    """Join texts with spaces, except between two characters of scripts that are written without spaces."""
+def join_texts(texts: Sequence[str], spaces: Sequence[str] = ()) -> str:
+    """Join texts with the white space that was before each of them, by default a space.
+
+    Between two characters of scripts that are written without spaces a single space is left out, and between others
+    there is always one.
+    """
     result: list[str] = []
-    for text in filter(None, map(str.strip, texts)):
-        if result and not (_is_unspaced(result[-1].rstrip(_NEUTRAL)[-1:]) and _is_unspaced(text.lstrip(_NEUTRAL)[:1])):
-            result.append(" ")
-        result.append(text)
+    pending, last = "", ""  # white space and the last character that is not neutral
+    for text, space in zip(texts, spaces or [" "] * len(texts), strict=True):
+        pending, text = _add_space(pending, space), text.strip()
+        if result and text:
+            is_unspaced = _is_unspaced(last) and _is_unspaced(text.lstrip(_NEUTRAL)[:1])
+            result.append(pending if pending not in ("", " ") else "" if is_unspaced else " ")
+        if text:
+            result.append(text)
+            pending, last = "", stable_prefix(text)[-1:] or last
     return "".join(result)
+
+
+def _add_space(before: str, space: str) -> str:
+    """Return the white space around a missing text; plain spaces do not add up."""
+    return before + space if (before + space).strip(" ") else max(before, space, key=len)
 
 
 def stable_prefix(text: str) -> str:

@@ -94,7 +94,7 @@ def test_the_bundle_is_verified(peer: Peer) -> None:
 
 def test_outputs_are_those_of_the_readme(peer: Peer) -> None:
     text, promised = README
-    results = Translator(peer.bundle, threads=1).translate([text], num_return_sequences=5)
+    results = Translator(peer.bundle, threads=1).translate([text], split="none", num_return_sequences=5)
     assert results[0].text == promised
 
 

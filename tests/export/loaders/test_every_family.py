@@ -17,6 +17,7 @@ import tiny_checkpoint
 import tutorial_model
 
 from seq2edge import Translator
+from seq2edge.config.text import resolve_split
 from seq2edge_export.checkpoint import Checkpoint
 from seq2edge_export.export import export_bundle
 from seq2edge_export.loaders import FAMILIES, detect, load_checkpoint
@@ -72,6 +73,11 @@ WRITERS: dict[str, Callable[[Path], Path]] = {
 
 def test_there_is_a_row_for_every_family() -> None:
     assert WRITERS.keys() == FAMILIES.keys()
+
+
+def test_only_families_that_read_paragraphs_get_whole_texts() -> None:
+    whole = {family for family in FAMILIES if resolve_split("auto", family) == "none"}
+    assert whole == {"bart", "pegasus", "t5"}
 
 
 @pytest.mark.parametrize("family", WRITERS)

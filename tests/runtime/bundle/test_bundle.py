@@ -114,3 +114,18 @@ def test_a_manifest_with_two_equal_keys_is_refused(copy: Path) -> None:
 def test_a_manifest_that_omits_a_file_is_refused(copy: Path) -> None:
     edit(copy, lambda content: content["files"].pop(tensor_names.DECODER))
     refused(copy, "files does not name decoder.onnx")
+
+
+@pytest.mark.parametrize(("family", "split"), [("seq2edge", "sentences"), ("marian", "sentences"), ("t5", "none")])
+def test_the_family_decides_how_an_older_bundle_splits_texts(copy: Path, family: str, split: str) -> None:
+    edit(copy, lambda content: content.pop("split") and content.update(family=family))
+    assert load_bundle(copy).manifest.split == split
+    edit(copy, lambda content: content.update(split="auto"))
+    assert load_bundle(copy).manifest.split == split
+
+
+def test_a_bundle_names_how_it_splits_texts(copy: Path) -> None:
+    edit(copy, lambda content: content.update(split="none"))
+    assert load_bundle(copy).manifest.split == "none"
+    edit(copy, lambda content: content.update(split="words"))
+    refused(copy, "manifest.split is 'words'", "'sentences', 'none'")

@@ -103,18 +103,18 @@ def test_a_prefix_begins_every_translation() -> None:
 
 class TestProblems:
     def test_they_are_summarized_in_a_warning(self) -> None:
-        done = command("translate", "--max-new-tokens", "2", "I have a ☃ and a dog.", "I have a dog. " * 100)
+        done = command("translate", "--max-new-tokens", "2", "I have a ☃ and a dog.", "I have a dog and " * 100)
         errors = done.stderr.decode()
         assert "2 of 2 translations were cut at the length limit" in errors
         assert "1 of 2 translations are of texts that were too long and were split" in errors
         assert "1 character unknown" in errors
 
     def test_a_truncated_text_gets_a_warning(self) -> None:
-        done = command("translate", "--long", "truncate", "--max-new-tokens", "4", "I have a dog. " * 100)
+        done = command("translate", "--long", "truncate", "--max-new-tokens", "4", "I have a dog and " * 100)
         assert "lost their ends" in done.stderr.decode()
 
     def test_long_text_can_be_refused(self) -> None:
-        done = command("translate", "--long", "error", "I have a dog. " * 100)
+        done = command("translate", "--long", "error", "I have a dog and " * 100)
         assert done.returncode == 2
         assert b"text 1 has" in done.stderr
 

@@ -27,6 +27,15 @@ def test_it_translates(translator: Translator) -> None:
     assert translator.translate(["Good morning."])[0].text.startswith("Guten Morgen")
 
 
+def test_no_sentence_of_a_text_is_lost() -> None:
+    text = "Good morning. See you tomorrow."
+    split, whole = (command("translate", "--split", how, "--format", "tsv", text) for how in ("auto", "none"))
+    assert split.stdout.decode().startswith("Guten Morgen! Wir sehen uns morgen.\t")
+    assert split.stdout.decode().rstrip().endswith("\thas 2 sentences")
+    assert split.stderr == b""
+    assert "Wir sehen uns morgen" not in whole.stdout.decode()
+
+
 def test_results_are_in_order_and_empty_lines_stay_empty(translator: Translator) -> None:
     results = translator.translate(SENTENCES)
     assert [bool(result.text) for result in results] == [True, False, True, False, True]

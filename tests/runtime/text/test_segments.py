@@ -1,14 +1,17 @@
 """Segments have at most the maximum number of tokens, lose no text, and are joined as each script requires."""
 
 import unicodedata
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from seq2edge.errors import DataError
-from seq2edge.text.segments import character_ends, join_texts, split_to_max_tokens
+from seq2edge.bundle.bundle import EMBEDDED
+from seq2edge.errors import DataError, TextTooLongError
+from seq2edge.text.segments import character_ends, join_texts, make_segments, split_to_max_tokens
+from seq2edge.text.tokenizer import Tokenizer
 
 
 def letters(text: str) -> int:
@@ -186,3 +189,81 @@ def test_the_tokens_of_a_very_long_text_are_counted_rarely(unit: str, max_tokens
 )
 def test_texts_are_joined_as_their_script_requires(texts: list[str], joined: str) -> None:
     assert join_texts(texts) == joined
+
+
+@pytest.fixture(scope="module")
+def tokenizer() -> Tokenizer:
+    return Tokenizer.load(EMBEDDED / "tokenizer.model", EMBEDDED / "tokenizer.model", eos=3)
+
+
+class TestSplitIntoSentences:
+    """A text of several sentences has one segment for each, with the white space before it."""
+
+    def parts(self, text: str, tokenizer: Tokenizer, *, max_tokens: int = 256) -> list[tuple[str, str]]:
+        segments = make_segments([text], tokenizer, max_tokens=max_tokens, long="split", split="sentences")
+        assert [segment.index for segment in segments] == list(range(len(segments)))
+        return [(segment.space, segment.text) for segment in segments]
+
+    def test_white_space_is_kept_exactly(self, tokenizer: Tokenizer) -> None:
+        assert self.parts(" One. Two.\r\n\r\n\tThree.  Four.\u3000Five\n", tokenizer) == [
+            ("", "One."),
+            (" ", "Two."),
+            ("\r\n\r\n\t", "Three."),
+            ("  ", "Four."),
+            ("\u3000", "Five"),
+        ]
+
+    def test_white_space_around_invisible_lines_is_kept(self, tokenizer: Tokenizer) -> None:
+        assert self.parts("One.\n\u200b\nTwo.", tokenizer) == [("", "One."), ("\n\n", "Two.")]
+
+    def test_one_sentence_is_left_as_it_is(self, tokenizer: Tokenizer) -> None:
+        assert self.parts("  Mr. Brown came.\n", tokenizer) == [("", "  Mr. Brown came.\n")]
+
+    def test_a_text_without_visible_characters_has_no_segments(self, tokenizer: Tokenizer) -> None:
+        assert self.parts(" \r\n\u3000", tokenizer) == self.parts("", tokenizer) == []
+
+    def test_a_long_sentence_is_split_further(self, tokenizer: Tokenizer) -> None:
+        segments = make_segments(
+            ["Yes.\nWell, a dog, a cat,\ta dog. No."], tokenizer, max_tokens=5, long="split", split="sentences"
+        )
+        assert [segment.sentence for segment in segments] == [0, 1, 1, 1, 1, 2]
+        assert [segment.space for segment in segments] == ["", "\n", " ", " ", "\t", " "]
+        with pytest.raises(TextTooLongError, match="a sentence of text 1 has"):
+            make_segments(["Yes. Well, a dog, a cat."], tokenizer, max_tokens=5, long="error", split="sentences")
+
+    @settings(deadline=None, derandomize=True, max_examples=200)
+    @given(st.text(alphabet, max_size=120), st.integers(6, 40))
+    def test_segments_and_their_white_space_are_the_text(
+        self, tokenizer: Tokenizer, text: str, max_tokens: int
+    ) -> None:
+        try:
+            parts = self.parts(text, tokenizer, max_tokens=max_tokens)
+        except DataError:
+            return
+        if len(parts) > 1 and not any(unicodedata.category(character)[0] in "CM" for character in text):
+            assert "".join(space + part for space, part in parts) == text.strip()
+
+    def test_the_segments_of_a_text_do_not_depend_on_other_texts(self, tokenizer: Tokenizer) -> None:
+        texts = ["One. Two.", "", "Three", "Four! Five? Six."]
+        together = make_segments(texts, tokenizer, max_tokens=256, long="split", split="sentences")
+        alone = [
+            replace(segment, text_index=index)
+            for index, text in enumerate(texts)
+            for segment in make_segments([text], tokenizer, max_tokens=256, long="split", split="sentences")
+        ]
+        assert together == alone
+
+
+@pytest.mark.parametrize(
+    ("texts", "spaces", "joined"),
+    [
+        (["One.", "Two.", "Three."], ["", "\n\n", "  "], "One.\n\nTwo.  Three."),
+        (["One.", "", "Two."], ["", "\n", "\n"], "One.\n\nTwo."),
+        (["Hello.", "Bye."], ["", ""], "Hello. Bye."),  # from Chinese
+        (["你好。", "再见。"], ["", " "], "你好。再见。"),  # into Chinese
+        (["你好。", "再见。"], ["", "\n"], "你好。\n再见。"),
+        (["好。", "……", "好。"], ["", " ", " "], "好。 ……好。"),
+    ],
+)
+def test_texts_are_joined_with_their_white_space(texts: list[str], spaces: list[str], joined: str) -> None:
+    assert join_texts(texts, spaces) == joined

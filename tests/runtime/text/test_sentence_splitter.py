@@ -1,11 +1,15 @@
 """Sentences end where a reader expects it, in any script, and no text is lost."""
 
+from itertools import groupby
+from pathlib import Path
+
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from seq2edge.text.sentence_splitter import split_sentences
 
+LABELLED = sorted((Path(__file__).parent / "sentences").glob("*.txt"))  # a sentence per line, blank lines between texts
 TEXTS = {
     "three marks": "Hello there. | How are you? | Fine!",
     "quotes and brackets": '"Really?" he asked. | "Yes." | She left. | (It was late.) | He slept.',
@@ -26,6 +30,12 @@ TEXTS = {
     "numbers": "See No. 5, p. 12 and Fig. 3. | No. | That is wrong. | Smith et al. (2010) knew.[1] | Others too.[2][3]",
     "numbered lines": "1. First do this. | 2. Then do that. | II. Results follow.",
     "marks alone": "!!! Achtung! | Bye. !!! | And so on. ...",
+    "no capitals at all": "good morning. | how is mr. brown? | well... he is fine etc. and so is she. | bye! | see you",
+    "some capitals": "I don't know. | I came yesterday. | maybe tomorrow. | approx. ten. and more, abbrev. as usual.",
+    "emoji": "Great! 😀 | See you.👍🏽 | Bye! 😀 and more",
+    "German ordinals after articles": "Das 6. Treffen der III. Gruppe begann. | Er kam als 6. | Anna kam zuerst.",
+    "abbreviations of two words": "Obst, d. h. Äpfel, z. B. Boskop, kostet 3 Mio. Euro. | Ende.",
+    "abbreviations that may end": "Apple Inc. California is big. | He joined Apple Inc. | The end.",
     "Georgian has no capitals": "ეს წინადადებაა. | ეს მეორეა.",
     "Korean": "네. | 그래요. | 안녕하세요! | 반갑습니다.",
     "Hindi": "यह एक वाक्य है। | यह दूसरा है॥ | कैसे हो? | ठीक।",
@@ -37,6 +47,8 @@ TEXTS = {
 UNSPACED_TEXTS = {
     "Chinese": "你好吗？|我很好。|他说：“好。”|然后走了！|3.14是圆周率。|OK!|好的?|是",
     "Japanese": "「はい。」と言った。|それから帰った。|「そうだ！」|彼は叫んだ…そして。|えっ！？|本当",
+    "Chinese quotes": "他来了。|“你好！”|她说。|“再见。”|“走吧。”|他们走了。",
+    "straight quotes": '他来了。|"你好！"|她说。|"再见。"|他们走了。',
     "Urdu": "یہ ہے۔|وہ ہے۔",
 }
 
@@ -49,6 +61,14 @@ def test_sentences_end_before_spaces(name: str) -> None:
 @pytest.mark.parametrize("name", UNSPACED_TEXTS)
 def test_sentences_end_without_spaces(name: str) -> None:
     assert split_sentences(UNSPACED_TEXTS[name].replace("|", "")) == UNSPACED_TEXTS[name].split("|")
+
+
+@pytest.mark.parametrize("file", LABELLED, ids=lambda file: file.stem)
+def test_labelled_texts_are_split_as_labelled(file: Path) -> None:
+    space = "" if file.stem in ("ja", "zh") else " "
+    lines = file.read_text(encoding="utf-8").splitlines()
+    for sentences in (list(group) for filled, group in groupby(lines, key=bool) if filled):
+        assert split_sentences(space.join(sentences)) == sentences
 
 
 def test_a_line_break_ends_a_sentence() -> None:
@@ -78,7 +98,30 @@ def test_only_spaces_are_lost(text: str) -> None:
     assert all(sentence and sentence == sentence.strip() for sentence in sentences)
 
 
-@pytest.mark.parametrize("unit", ["a", ". ", "!! ", "A. ", "z. B. ", "1. ", "。", '." ', "。」", ". \u0301", "... [1]"])
+@pytest.mark.parametrize(
+    "unit",
+    [
+        "a",
+        ". ",
+        "!! ",
+        "A. ",
+        "z. B. ",
+        "1. ",
+        "。",
+        '." ',
+        "。」",
+        ". \u0301",
+        "... [1]",
+        ".",
+        "! 😀",
+        "😀",
+        "\r\n",
+        '。"と',
+        "no. 7 ",
+        "d. h. ",
+        "。“",
+    ],
+)
 def test_a_very_long_text_does_not_take_quadratic_time(unit: str) -> None:
     text = unit * (100_000 // len(unit))
     assert "".join("".join(split_sentences(text)).split()) == "".join(text.split())
