@@ -29,8 +29,10 @@ class EncoderCache:
         self.folder = folder
         self.encoder: CachedEncoder | None = None
 
-    def open_session(self, path: Path, *, threads: int, device_config: DeviceConfig) -> "InferenceSession":
-        session = open_session(path, threads=threads, device_config=device_config)
+    def open_session(
+        self, path: Path, *, threads: int, device_config: DeviceConfig, content: bytes | None
+    ) -> "InferenceSession":
+        session = open_session(path, threads=threads, device_config=device_config, content=content)
         if path.name != tensor_names.ENCODER:
             return session
         self.encoder = CachedEncoder(session, self.folder)

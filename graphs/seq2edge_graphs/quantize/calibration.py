@@ -40,7 +40,9 @@ def collect_grams(bundle: Bundle, sources: Sequence[list[int]]) -> dict[str, Gra
 
     with TemporaryDirectory() as folder:
 
-        def open_recording(path: Path, *, threads: int, device_config: DeviceConfig) -> "InferenceSession":
+        def open_recording(
+            path: Path, *, threads: int, device_config: DeviceConfig, content: bytes | None
+        ) -> "InferenceSession":
             sessions[path.name] = RecordingSession(path, Path(folder), threads, device_config)
             return cast("InferenceSession", sessions[path.name])
 

@@ -28,17 +28,33 @@ SHAPE_OPERATORS = {
 }
 
 
-def open_session(path: Path, *, threads: int, device_config: DeviceConfig = CPU_CONFIG) -> "InferenceSession":
-    """Load a graph for a device; falling back to another one is an error."""
+def open_session(
+    path: Path, *, threads: int, device_config: DeviceConfig = CPU_CONFIG, content: bytes | None = None
+) -> "InferenceSession":
+    """Load a graph for a device; falling back to another one is an error.
+
+    ``content`` is loaded instead of what the file contains by now, with the weights next to the file. Not every
+    provider finds them without the file, so for other devices than the CPU the file must still have this content.
+    """
     runtime, device = load_onnxruntime(), device_config.kind
     options = _options(threads)
     if device is not CPU:
         options.add_session_config_entry("session.record_ep_graph_assignment_info", "1")
+    if content is not None and device is not CPU:
+        if path.read_bytes() != content:
+            raise BundleError(f"{path} has changed since it was checked; load the bundle again")
+        content = None
+    if content is not None:
+        options.add_session_config_entry("session.model_external_initializers_file_folder_path", str(path.parent))
     providers = add_provider(options, device, provider_options(device_config, threads))
     try:
         with arena(options):
             session = runtime.InferenceSession(
-                path, options, providers=providers, enable_fallback=0, disabled_optimizers=slow_fusions(device)
+                path if content is None else content,
+                options,
+                providers=providers,
+                enable_fallback=0,
+                disabled_optimizers=slow_fusions(device),
             )
     except Seq2EdgeError:
         raise
