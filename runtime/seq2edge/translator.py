@@ -1,10 +1,11 @@
 """Translate text with a bundle: the ``Translator`` and its streams."""
 
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from itertools import chain, groupby
 from pathlib import Path
-from threading import Lock
+from threading import TIMEOUT_MAX, Lock
 from types import TracebackType
 from typing import Any
 
@@ -14,6 +15,7 @@ from seq2edge.config.generation import GenerationOptions
 from seq2edge.config.languages import default_tags
 from seq2edge.devices.auto import resolve_device
 from seq2edge.devices.cpu import allowed_cpus
+from seq2edge.devices.interruption import LimitedCall
 from seq2edge.devices.registry import DeviceConfig
 from seq2edge.engine.engine import OnnxEngine
 from seq2edge.errors import TextTooLongError, UsageError
@@ -125,7 +127,8 @@ class Translator:
     may use. ``workers`` translate several batches at the same time with the same weights in memory, which makes many
     sentences fast; the default threads are then divided among them. A translator may be called from many threads.
     ``require_signature`` is a public key: a bundle that its owner has not signed is refused (``seq2edge sign``).
-    ``shortlist=False`` ignores the lexical shortlist of a bundle.
+    ``shortlist=False`` ignores the lexical shortlist of a bundle. ``time_limit`` is the number of seconds after which a
+    call, a group of a stream of texts, or a piece of a streamed text is given up with a ``TimeLimitError``.
 
     ``device`` is a key of ``seq2edge.devices.registry.DEVICES``, or ``auto`` for the fastest one that works
     (``device_config`` then tells which). ``provider_options`` are passed to the execution provider. ``notes`` lists the
@@ -149,10 +152,14 @@ class Translator:
         strict_device: bool = False,
         require_signature: Path | str | None = None,
         shortlist: bool = True,
+        time_limit: float | None = None,
     ) -> None:
         for name, value in {"threads": threads, "workers": workers}.items():
             if value is not None and value < 1:
                 raise UsageError(f"{name} is {value}, but must be at least 1")
+        if time_limit is not None and not 0 < time_limit < TIMEOUT_MAX:
+            raise UsageError(f"time_limit is {time_limit}, but must be a positive number of seconds")
+        self.time_limit = time_limit
         key = None if require_signature is None else Path(require_signature)
         self.bundle = load_bundle(Path(bundle) if bundle is not None else EMBEDDED, require_signature=key)
         self.manifest = self.bundle.manifest
@@ -304,9 +311,9 @@ class Translator:
         target_ids = [[*forced, *ids] for ids in tokenizer.encode_target(targets)]
         self._check_lengths("source", source_ids)
         self._check_lengths("target", target_ids)
-        found = self._scorer.log_probabilities(
-            list(zip(source_ids, target_ids, strict=True)), call.generation.decoder_start_token_id, self._workers
-        )
+        pairs = list(zip(source_ids, target_ids, strict=True))
+        with self._limited() as workers:
+            found = self._scorer.log_probabilities(pairs, call.generation.decoder_start_token_id, workers)
         return [
             Score(
                 score=float(scores[len(forced) :].sum(dtype="float64")),
@@ -353,8 +360,9 @@ class Translator:
         except TextTooLongError as error:
             raise error.shifted(first) from None
         starts = [self._prefix(segment, prefixes, call) for segment in segments]
-        hypotheses = self._decode(segments, starts, call, hook, first)
-        ranked = self._translations(segments, starts, hypotheses, call)
+        with self._limited() as workers:
+            hypotheses = self._decode(segments, starts, call, hook, first, workers)
+            ranked = self._translations(segments, starts, hypotheses, call, workers)
         results = [Translation(text="")] * len(texts)
         for number, indices in groupby(range(len(segments)), key=lambda index: segments[index].text_index):
             whole = join_segments([ranked[index] for index in indices], call.generation)
@@ -381,7 +389,13 @@ class Translator:
         return prefix
 
     def _decode(
-        self, segments: list[Segment], starts: list[Prefix], call: CallOptions, hook: Hook | None, first: int
+        self,
+        segments: list[Segment],
+        starts: list[Prefix],
+        call: CallOptions,
+        hook: Hook | None,
+        first: int,
+        workers: Workers,
     ) -> list[list[Hypothesis]]:
         sentences = [
             Sentence(source=segment.ids, prefix=start, sentence_id=first + segment.text_index, segment_id=segment.index)
@@ -392,13 +406,18 @@ class Translator:
             sentences,
             call.generation,
             hook=hook,
-            workers=self._workers,
+            workers=workers,
             longest=self.longest,
             most_rows=self.engine.most_rows,
         )
 
     def _translations(
-        self, segments: list[Segment], starts: list[Prefix], hypotheses: list[list[Hypothesis]], call: CallOptions
+        self,
+        segments: list[Segment],
+        starts: list[Prefix],
+        hypotheses: list[list[Hypothesis]],
+        call: CallOptions,
+        workers: Workers,
     ) -> list[list[Translation]]:
         ranked = [
             [
@@ -410,7 +429,7 @@ class Translator:
         ]
         if not call.text.attention:
             return ranked
-        return self._scorer.with_attention(segments, ranked, call, self._tokenizer(call), self._workers)
+        return self._scorer.with_attention(segments, ranked, call, self._tokenizer(call), workers)
 
     def _texts_so_far(self, text: str, call: CallOptions, prefix: str, hook: Hook | None) -> TextsSoFar:
         done: list[list[Translation]] = []
@@ -420,15 +439,42 @@ class Translator:
             options = call.generation.within(1 + self.longest, prefix_length=1 + len(start))
             block = prefix_block([[options.decoder_start_token_id, *start]], options)
             context = BatchContext(segment_ids=[segment.index], hook=hook)
-            search = StreamingSearch(self.engine.start([segment.ids]), block, options, context)
-            for tokens in search:
+            with self._limited_here():
+                search = StreamingSearch(self.engine.start([segment.ids]), block, options, context)
+            for tokens in self._steps(search):
                 yield join_texts([before, self.tokenizer.decode_partial([*start, *tokens])])
             assert search.result is not None
-            done += self._translations([segment], [start], [[search.result]], call)
+            with self._limited() as workers:
+                done += self._translations([segment], [start], [[search.result]], call, workers)
             before = join_texts([before, done[-1][0].text])
         return (
             with_alternatives(join_segments(done, call.generation), call.generation) if done else Translation(text="")
         )
+
+    def _steps(self, search: StreamingSearch) -> Iterator[Sequence[int]]:
+        """Yield what the search yields, each with its own time limit."""
+        steps = iter(search)
+        while True:
+            with self._limited_here():
+                tokens = next(steps, None)
+            if tokens is None:
+                return
+            yield tokens
+
+    @contextmanager
+    def _limited(self) -> Iterator[Workers]:
+        """Yield the workers, with a time limit if there is one."""
+        if self.time_limit is None:
+            yield self._workers
+            return
+        with LimitedCall(self.time_limit) as call:
+            yield self._workers.within(call.in_this_thread)
+
+    @contextmanager
+    def _limited_here(self) -> Iterator[None]:
+        """Limit what this thread does without workers."""
+        with self._limited() as workers, workers.context():
+            yield
 
     def _check_lengths(self, name: str, rows: list[list[int]]) -> None:
         for index, ids in enumerate(rows):
