@@ -1,5 +1,6 @@
 """What is attacked: each target gives a function that makes one case and runs it."""
 
+import base64
 import hashlib
 import json
 import shutil
@@ -7,9 +8,13 @@ import struct
 import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cache
+from io import BytesIO
 from pathlib import Path
 from random import Random
 from typing import Any
+
+from hostile_files import replacing, tables_with, write_zip_bomb
 
 from driver import Case
 from material import material
@@ -18,6 +23,7 @@ from seq2edge.bundle import tensor_names
 from seq2edge.bundle.graph_vetting import MODEL
 from seq2edge.bundle.protobuf import FIXED32, LEN, VARINT, Field, Message, MessageSchema
 
+TIME_LIMIT = 0.5  # seconds of a call, less than the driver allows
 SENTENCES = ["the old man sees a red house.", "nobody wants bread"]
 PIECE = MessageSchema("piece", {1: Field(text=True), 2: Field(wire_type=FIXED32), 3: Field(wire_type=VARINT)})
 SPECIFICATION = MessageSchema("specification", {2: Field()})
@@ -66,11 +72,13 @@ def use_bundle(folder: Path, chance: Random) -> None:
     """All that a user does with a bundle."""
     from seq2edge import Translator
     from seq2edge.cli.report import bundle_facts, describe_bundle
+    from seq2edge.files.lines import CONTROL, visible
 
-    with Translator(folder, threads=1) as translator:
+    with Translator(folder, threads=1, time_limit=TIME_LIMIT) as translator:
         options = chance.choice(({}, {"num_beams": 1}, {"num_beams": 3}))
         answers = translator.translate(SENTENCES, max_new_tokens=6, **options)
         assert all(isinstance(answer.text, str) for answer in answers)
+        assert not CONTROL.search(visible("".join(answer.text for answer in answers)))
         if chance.random() < 0.3:
             translator.score(SENTENCES[:1], SENTENCES[1:])
         if chance.random() < 0.2:
@@ -129,9 +137,49 @@ def graphs() -> Case:
         place = places.one(chance, folder)
         name = chance.choice(sorted(path.name for path in place.source.glob("*.onnx")))
         content = (place.source / name).read_bytes()
-        change = with_bomb if chance.random() < 0.25 else lambda dice, data: damage_message(dice, data, MODEL)
+        kind = chance.random()
+        change = with_bomb if kind < 0.25 else slowed if kind < 0.3 else changed_fields
         with place.changed(rehashed(place.source, {name: change(chance, content)})) as bundle:
             use_bundle(bundle, chance)
+
+    return case
+
+
+def changed_fields(chance: Random, content: bytes) -> bytes:
+    return damage_message(chance, content, MODEL)
+
+
+def slowed(chance: Random, content: bytes) -> bytes:
+    """A graph that multiplies matrices for longer than anyone waits, and then returns what it did before."""
+    import onnx
+    from hostile_bundle import slow_down
+
+    model = onnx.load_from_string(content)
+    slow_down(model, side=1, products=chance.choice((1, 100, 400)))
+    return bytes(model.SerializeToString())
+
+
+def swapped() -> Case:
+    """Files that become others while a translator has the bundle open."""
+    places = Places("bundles")
+
+    def case(chance: Random, folder: Path) -> None:
+        from seq2edge import Translator
+
+        place = places.one(chance, folder)
+        known = sorted(path.name for path in place.source.iterdir())
+        name, other = chance.choice(known), chance.choice(known)
+        content = (place.source / other).read_bytes()
+        with Translator(place.folder, threads=1, time_limit=TIME_LIMIT) as translator:
+            wanted = translator.translate(SENTENCES, max_new_tokens=3)
+            with place.changed({}):
+                (place.folder / name).unlink()  # a file that is mapped must not be written to
+                (place.folder / name).write_bytes(damage(chance, content))
+                try:
+                    assert translator.translate(SENTENCES, max_new_tokens=3) == wanted
+                    translator.score(SENTENCES[:1], SENTENCES[1:])
+                finally:
+                    shutil.copyfile(place.source / name, place.folder / name)
 
     return case
 
@@ -204,7 +252,11 @@ def tokenizers() -> Case:
         name = chance.choice(sorted(path.name for path in place.source.iterdir()))
         content = (place.source / name).read_bytes()
         is_pieces = kind == "sentencepiece" or (kind == "pieces" and name == "codes")
-        if is_pieces and chance.random() < 0.7:
+        if is_pieces and chance.random() < 0.2:
+            content = expanding_model(chance, content)
+        elif kind == "tokenizers" and chance.random() < 0.4:
+            content = expanding_tokenizer(chance, content)
+        elif is_pieces and chance.random() < 0.7:
             content = damage_message(chance, content, SENTENCEPIECE)
         elif name.endswith(".json") and chance.random() < 0.7:
             content = damage_json(chance, content)
@@ -214,6 +266,96 @@ def tokenizers() -> Case:
             use_vocabulary(where, kind, chance)
 
     return case
+
+
+def expanding_model(chance: Random, content: bytes) -> bytes:
+    """A SentencePiece model that makes a text longer: by its tables, its pieces or its text for unknown tokens."""
+    from sentencepiece import sentencepiece_model_pb2
+
+    model = sentencepiece_model_pb2.ModelProto.FromString(content)
+    size = chance.choice((1, 50, 100, 101, 5000, 10**6, 5 * 10**6))
+    kind = chance.randrange(5)
+    if kind < 3:
+        tables = model.normalizer_spec.precompiled_charsmap or model.denormalizer_spec.precompiled_charsmap
+        specification = model.denormalizer_spec if kind == 0 else model.normalizer_spec
+        character = chance.choice((b"\t", b"\t", "①".encode(), "Å".encode(), "ﬁ".encode()))
+        specification.precompiled_charsmap = tables_with(tables, any_text(chance, size), character)
+    elif kind == 3:
+        chance.choice(model.pieces).piece = "a" * size
+    else:
+        model.trainer_spec.unk_surface = "a" * size
+        model.self_test_data.samples.add(input="a" * chance.choice((1, size)), expected="a")
+    return bytes(model.SerializeToString())
+
+
+def any_text(chance: Random, size: int) -> bytes:
+    return chance.choice(
+        (b"a" * size, b"\t" * size, "世".encode() * (size // 3), b"\x80" * size, chance.randbytes(min(size, 100)))
+    )
+
+
+def expanding_tokenizer(chance: Random, content: bytes) -> bytes:
+    """A tokenizer.json with chains of components that each make a text longer."""
+    tree = json.loads(content)
+    for role, inner in (
+        ("normalizer", "normalizers"),
+        ("pre_tokenizer", "pretokenizers"),
+        ("post_processor", "processors"),
+        ("decoder", "decoders"),
+    ):
+        if chance.random() < 0.5:
+            count = chance.choice((1, 1, 2, 4, 20))
+            components = [any_component(chance, role) for _ in range(count)]
+            tree[role] = {"type": "Sequence", inner: components} if count > 1 else components[0]
+            if chance.random() < 0.2:
+                tree[role] = {"type": "Sequence", inner: [tree[role]] * chance.choice((1, 3, 40))}
+    text = json.dumps(tree)
+    return damage_json(chance, text.encode()) if chance.random() < 0.1 else text.encode()
+
+
+def any_component(chance: Random, role: str) -> dict[str, Any]:
+    size = chance.choice((0, 1, 1, 2, 9, 50, 1000, 10**5))
+    letter = chance.choice(("a", "e", " ", "Ġ", "▁", ""))
+    if role == "post_processor":
+        template = [{"Sequence": {"id": "A", "type_id": 0}}] * chance.choice((1, 2, 100, 10**4))
+        pair = [{"Sequence": {"id": name, "type_id": 0}} for name in "AB"]
+        return {"type": "TemplateProcessing", "single": template, "pair": pair, "special_tokens": {}}
+    byte_level = {
+        "type": "ByteLevel",
+        "add_prefix_space": chance.random() < 0.5,
+        "trim_offsets": True,
+        "use_regex": False,
+    }
+    metaspace = {"type": "Metaspace", "replacement": letter or "x", "prepend_scheme": "always", "split": True}
+    if role == "pre_tokenizer":
+        split = {"type": "Split", "pattern": {"Regex": "."}, "behavior": "Isolated", "invert": False}
+        return chance.choice((byte_level, metaspace, split, {"type": "Digits", "individual_digits": True}))
+    replace = replacing(letter, chance.choice(("a", "e", " ", "bc")) * size)
+    regex = replacing(chance.choice(("a*", "\\s", ".", "(?=a)", "e+")), "e" * size, regex=True)
+    if role == "decoder":
+        ctc = {"type": "CTC", "pad_token": "z", "word_delimiter_token": letter, "cleanup": True}
+        suffix = {"type": "BPEDecoder", "suffix": letter}
+        pieces = {"type": "WordPiece", "prefix": letter, "cleanup": True}
+        return chance.choice((replace, regex, ctc, suffix, pieces, metaspace, byte_level, {"type": "Fuse"}))
+    tables = base64.b64encode(tables_with(_tables(), any_text(chance, size))).decode()
+    return chance.choice(
+        (
+            replace,
+            regex,
+            byte_level,
+            {"type": "Prepend", "prepend": "a" * size},
+            {"type": "Precompiled", "precompiled_charsmap": tables},
+            {"type": chance.choice(("NFKC", "NFKD", "Lowercase", "Nmt", "StripAccents"))},
+        )
+    )
+
+
+@cache
+def _tables() -> bytes:
+    from sentencepiece import sentencepiece_model_pb2
+
+    content = (material() / "vocabularies" / "sentencepiece" / "file.model").read_bytes()
+    return bytes(sentencepiece_model_pb2.ModelProto.FromString(content).normalizer_spec.precompiled_charsmap)
 
 
 def use_vocabulary(folder: Path, kind: str, chance: Random) -> None:
@@ -251,7 +393,9 @@ def checkpoints() -> Case:
         elif name.endswith(".safetensors") and chance.random() < 0.7:
             content = damage_header(chance, content)
         elif name.endswith((".pt", ".bin", ".npz", ".argosmodel")) and zipfile.is_zipfile(place.source / name):
-            content = damage_zip(chance, content, folder) if chance.random() < 0.8 else damage(chance, content)
+            kind = chance.random()
+            change = zip_bomb if kind < 0.1 else damage_zip if kind < 0.8 else lambda dice, data, _: damage(dice, data)
+            content = change(chance, content, folder)
         else:
             content = damage(chance, content)
         single = name if name.endswith((".argosmodel", ".npz")) or place.source.name == "onmt" else ""
@@ -261,6 +405,18 @@ def checkpoints() -> Case:
             load_checkpoint(onmt if onmt.exists() else file or where / single)
 
     return case
+
+
+def zip_bomb(chance: Random, content: bytes, folder: Path) -> bytes:
+    """An archive of some kilobytes that says, or hides, that a member has gigabytes."""
+    path = folder / "bomb.zip"
+    with zipfile.ZipFile(BytesIO(content)) as archive:
+        name = chance.choice((chance.choice(archive.namelist()), "archive/data.pkl"))
+    megabytes = chance.choice((1, 100, 2000))
+    write_zip_bomb(path, megabytes, name, declared=chance.choice((None, None, 1000, 10**6)))
+    made = path.read_bytes()
+    path.unlink()
+    return made
 
 
 def damage_header(chance: Random, content: bytes) -> bytes:
@@ -363,8 +519,9 @@ TARGETS: dict[str, Callable[[], Case]] = {
     "files": files,
     "manifests": manifests,
     "graphs": graphs,
+    "swapped": swapped,
     "tokenizers": tokenizers,
     "checkpoints": checkpoints,
     "parsers": parsers,
 }
-SHARES = {"tokenizers": 30, "manifests": 24, "parsers": 18, "files": 10, "checkpoints": 6, "graphs": 12}  # of 100
+SHARES = {"tokenizers": 32, "manifests": 20, "parsers": 18, "files": 10, "checkpoints": 6, "graphs": 12, "swapped": 2}

@@ -127,6 +127,13 @@ def test_normalization_tables_with_a_short_replacement_are_used(tmp_path: Path) 
     assert tokenizer.encode(["\t"]) == tokenizer.encode(["and"])
 
 
+def test_a_replacement_that_is_not_utf8_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "tokenizer.model"
+    path.write_bytes(model_with_tables(MODEL, b"a\x8d"))
+    with pytest.raises(DataError, match="not UTF-8"):
+        load(path, "sentencepiece").tokenize_source("a\tb")
+
+
 def test_a_model_whose_unknown_token_or_test_is_a_page_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "tokenizer.model"
     content = sentencepiece_model_pb2.ModelProto.FromString(MODEL)

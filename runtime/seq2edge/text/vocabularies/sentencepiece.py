@@ -5,7 +5,8 @@ model file is checked before it is loaded.
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from itertools import groupby
 from pathlib import Path
 
@@ -46,12 +47,13 @@ class SentencePieceVocabulary:
         return ids
 
     def decode(self, ids: list[int]) -> str:
-        text: str = self.model.decode(ids)
-        return text
+        with _utf8("decode these tokens"):
+            return str(self.model.decode(ids))
 
     def tokenize(self, text: str) -> list[str]:
-        pieces: list[str] = self.model.encode(text, out_type=str)
-        return pieces
+        with _utf8("tokenize this text"):
+            pieces: list[str] = self.model.encode(text, out_type=str)
+            return pieces
 
     def unknown_characters(self, text: str, ids: Sequence[int]) -> int:
         pairs = zip(self.tokenize(text), ids, strict=True)
@@ -65,6 +67,15 @@ class SentencePieceVocabulary:
 
     def get_piece_size(self) -> int:
         return int(self.model.get_piece_size())
+
+
+@contextmanager
+def _utf8(what: str) -> Iterator[None]:
+    """Name the model if its pieces or tables are not UTF-8."""
+    try:
+        yield
+    except UnicodeDecodeError:
+        raise DataError(f"the SentencePiece model cannot {what}: its pieces or tables are not UTF-8") from None
 
 
 def load_sentencepiece(path: Path) -> SentencePieceVocabulary:
