@@ -32,6 +32,19 @@ def test_everything_that_is_tested_with_is_pinned() -> None:
     assert {name.replace("_", "-") for name in wanted} <= pinned
 
 
+def test_the_lock_has_the_light_install_in_the_tested_versions_with_hashes() -> None:
+    pins = dict(
+        line.split("==") for line in (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines() if "==" in line
+    )
+    tested = {name.lower().replace("_", "-"): version for name, version in pins.items()}
+    text = (ROOT / "requirements.lock").read_text(encoding="utf-8")
+    entries = re.findall(r"^([\w.-]+)==(\S+) \\\n((?:    --hash=sha256:[0-9a-f]{64}(?: \\)?\n)+)", text, re.MULTILINE)
+    locked = {name.lower().replace("_", "-"): version for name, version, _ in entries}
+    assert len(entries) == text.count("==")
+    assert names_of([*PROJECT["dependencies"], *PROJECT["optional-dependencies"]["cpu"]]) <= locked.keys()
+    assert {name: tested.get(name, version) for name, version in locked.items()} == locked
+
+
 @pytest.fixture(scope="module")
 def wheels(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     """Built from two copies of the source, in folders of different names."""

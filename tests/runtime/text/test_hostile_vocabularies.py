@@ -129,7 +129,11 @@ def test_normalization_tables_with_a_short_replacement_are_used(tmp_path: Path) 
 
 def test_a_replacement_that_is_not_utf8_is_named(tmp_path: Path) -> None:
     path = tmp_path / "tokenizer.model"
-    path.write_bytes(model_with_tables(MODEL, b"a\x8d"))
+    content = sentencepiece_model_pb2.ModelProto.FromString(model_with_tables(MODEL, b"a\x8d"))
+    content.trainer_spec.byte_fallback = False
+    for piece in content.pieces:
+        piece.type = 1 if piece.type == 6 else piece.type  # bytes become ordinary pieces
+    path.write_bytes(content.SerializeToString())
     with pytest.raises(DataError, match="not UTF-8"):
         load(path, "sentencepiece").tokenize_source("a\tb")
 
