@@ -317,7 +317,7 @@ def any_component(chance: Random, role: str) -> dict[str, Any]:
     size = chance.choice((0, 1, 1, 2, 9, 50, 1000, 10**5))
     letter = chance.choice(("a", "e", " ", "Ġ", "▁", ""))
     if role == "post_processor":
-        template = [{"Sequence": {"id": "A", "type_id": 0}}] * chance.choice((1, 2, 100, 10**4))
+        template = [{"Sequence": {"id": "A", "type_id": 0}}] * chance.choice((1, 2, 100, 500))
         pair = [{"Sequence": {"id": name, "type_id": 0}} for name in "AB"]
         return {"type": "TemplateProcessing", "single": template, "pair": pair, "special_tokens": {}}
     byte_level = {
