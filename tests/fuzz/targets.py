@@ -137,8 +137,7 @@ def graphs() -> Case:
         place = places.one(chance, folder)
         name = chance.choice(sorted(path.name for path in place.source.glob("*.onnx")))
         content = (place.source / name).read_bytes()
-        kind = chance.random()
-        change = with_bomb if kind < 0.25 else slowed if kind < 0.3 else changed_fields
+        change = with_bomb if chance.random() < 0.25 else changed_fields
         with place.changed(rehashed(place.source, {name: change(chance, content)})) as bundle:
             use_bundle(bundle, chance)
 
@@ -159,14 +158,49 @@ def slowed(chance: Random, content: bytes) -> bytes:
     return bytes(model.SerializeToString())
 
 
+def newer() -> Case:
+    """Graphs, manifests and files of bundles in other precisions and of other architectures."""
+    places = Places("newer")
+
+    def case(chance: Random, folder: Path) -> None:
+        place = places.one(chance, folder)
+        name = chance.choice(sorted(path.name for path in place.source.iterdir()))
+        content = (place.source / name).read_bytes()
+        if name == tensor_names.MANIFEST:
+            changes = {name: damage_json(chance, content)}
+        elif name.endswith(".onnx"):
+            change = chance.choice((with_bomb, changed_fields, changed_fields))
+            changes = rehashed(place.source, {name: change(chance, content)})
+        else:
+            changes = rehashed(place.source, {name: damage(chance, content)})
+        with place.changed(changes) as bundle:
+            use_bundle(bundle, chance)
+
+    return case
+
+
+def slow() -> Case:
+    """Graphs that take longer than the time limit."""
+    places = [Places("bundles"), Places("newer")]
+
+    def case(chance: Random, folder: Path) -> None:
+        place = chance.choice(places).one(chance, folder)
+        name = chance.choice(sorted(path.name for path in place.source.glob("*.onnx")))
+        content = slowed(chance, (place.source / name).read_bytes())
+        with place.changed(rehashed(place.source, {name: content})) as bundle:
+            use_bundle(bundle, chance)
+
+    return case
+
+
 def swapped() -> Case:
     """Files that become others while a translator has the bundle open."""
-    places = Places("bundles")
+    places = [Places("bundles"), Places("newer")]
 
     def case(chance: Random, folder: Path) -> None:
         from seq2edge import Translator
 
-        place = places.one(chance, folder)
+        place = chance.choice(places).one(chance, folder)
         known = sorted(path.name for path in place.source.iterdir())
         name, other = chance.choice(known), chance.choice(known)
         content = (place.source / other).read_bytes()
@@ -252,17 +286,29 @@ def tokenizers() -> Case:
         name = chance.choice(sorted(path.name for path in place.source.iterdir()))
         content = (place.source / name).read_bytes()
         is_pieces = kind == "sentencepiece" or (kind == "pieces" and name == "codes")
-        if is_pieces and chance.random() < 0.2:
-            content = expanding_model(chance, content)
-        elif kind == "tokenizers" and chance.random() < 0.4:
-            content = expanding_tokenizer(chance, content)
-        elif is_pieces and chance.random() < 0.7:
+        if is_pieces and chance.random() < 0.7:
             content = damage_message(chance, content, SENTENCEPIECE)
         elif name.endswith(".json") and chance.random() < 0.7:
             content = damage_json(chance, content)
         else:
             content = damage(chance, content)
         with place.changed({name: content}) as where:
+            use_vocabulary(where, kind, chance)
+
+    return case
+
+
+def expanding() -> Case:
+    """Vocabularies that make a text longer."""
+    places = Places("vocabularies")
+    places.sources = [path for path in places.sources if path.name in ("sentencepiece", "tokenizers", "pieces")]
+
+    def case(chance: Random, folder: Path) -> None:
+        place = places.one(chance, folder)
+        kind = place.source.name
+        name = {"sentencepiece": "file.model", "tokenizers": "file.json", "pieces": "codes"}[kind]
+        change = expanding_tokenizer if kind == "tokenizers" else expanding_model
+        with place.changed({name: change(chance, (place.source / name).read_bytes())}) as where:
             use_vocabulary(where, kind, chance)
 
     return case
@@ -382,8 +428,6 @@ def checkpoints() -> Case:
     places = Places("checkpoints")
 
     def case(chance: Random, folder: Path) -> None:
-        from seq2edge_export.loaders import load_checkpoint
-
         place = places.one(chance, folder)
         inner = sorted(path.name for path in place.source.iterdir() if path.is_file() and path.name != "README.md")
         name = chance.choice(inner)
@@ -392,19 +436,40 @@ def checkpoints() -> Case:
             content = damage_json(chance, content)
         elif name.endswith(".safetensors") and chance.random() < 0.7:
             content = damage_header(chance, content)
-        elif name.endswith((".pt", ".bin", ".npz", ".argosmodel")) and zipfile.is_zipfile(place.source / name):
-            kind = chance.random()
-            change = zip_bomb if kind < 0.1 else damage_zip if kind < 0.8 else lambda dice, data, _: damage(dice, data)
-            content = change(chance, content, folder)
+        elif is_archive(place.source / name):
+            content = damage_zip(chance, content, folder) if chance.random() < 0.8 else damage(chance, content)
         else:
             content = damage(chance, content)
-        single = name if name.endswith((".argosmodel", ".npz")) or place.source.name == "onmt" else ""
-        with place.changed({name: content}) as where:
-            file = next((path for path in where.iterdir() if path.suffix in (".argosmodel", ".npz")), None)
-            onmt = where / "model_step_1.pt"
-            load_checkpoint(onmt if onmt.exists() else file or where / single)
+        use_checkpoint(place, name, content)
 
     return case
+
+
+def archives() -> Case:
+    """Checkpoints in archives that would take gigabytes when they are read."""
+    places = Places("checkpoints")
+    places.sources = [path for path in places.sources if any(map(is_archive, path.iterdir()))]
+
+    def case(chance: Random, folder: Path) -> None:
+        place = places.one(chance, folder)
+        file = chance.choice(sorted(filter(is_archive, place.source.iterdir())))
+        use_checkpoint(place, file.name, zip_bomb(chance, file.read_bytes(), folder))
+
+    return case
+
+
+def is_archive(path: Path) -> bool:
+    return path.suffix in (".pt", ".bin", ".npz", ".argosmodel") and zipfile.is_zipfile(path)
+
+
+def use_checkpoint(place: Place, name: str, content: bytes) -> None:
+    from seq2edge_export.loaders import load_checkpoint
+
+    single = name if name.endswith((".argosmodel", ".npz")) or place.source.name == "onmt" else ""
+    with place.changed({name: content}) as where:
+        file = next((path for path in where.iterdir() if path.suffix in (".argosmodel", ".npz")), None)
+        onmt = where / "model_step_1.pt"
+        load_checkpoint(onmt if onmt.exists() else file or where / single)
 
 
 def zip_bomb(chance: Random, content: bytes, folder: Path) -> bytes:
@@ -519,9 +584,25 @@ TARGETS: dict[str, Callable[[], Case]] = {
     "files": files,
     "manifests": manifests,
     "graphs": graphs,
+    "newer": newer,
+    "slow": slow,
     "swapped": swapped,
     "tokenizers": tokenizers,
+    "expanding": expanding,
     "checkpoints": checkpoints,
+    "archives": archives,
     "parsers": parsers,
 }
-SHARES = {"tokenizers": 32, "manifests": 20, "parsers": 18, "files": 10, "checkpoints": 6, "graphs": 12, "swapped": 2}
+SHARES = {  # of 100
+    "tokenizers": 25,
+    "expanding": 10,
+    "manifests": 18,
+    "parsers": 17,
+    "files": 8,
+    "checkpoints": 5,
+    "archives": 1,
+    "graphs": 10,
+    "newer": 4,
+    "slow": 1,
+    "swapped": 1,
+}
