@@ -16,7 +16,7 @@ LINES ?= 32
 DEV ?= models/en-de/dev.en models/en-de/dev.de
 PAIRS ?=
 
-.PHONY: demo test test-fast test-cpu test-backends test-cpus test-fuzz test-trust test-trust-full slow peers check format bench bench-render bench-quick optimum clean help
+.PHONY: demo test test-fast test-cpu test-backends test-cpus test-fuzz test-trust test-trust-full slow peers check format bench bench-render bench-quick optimum lock sbom clean help
 
 help: ## list all targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -143,6 +143,24 @@ $(OPTIMUM)/ready: benchmarks/optimum.txt
 	@test -x $(OPTIMUM)/bin/python || $(PYTHON) -m venv $(OPTIMUM)
 	@$(OPTIMUM)/bin/python -m pip install --quiet --disable-pip-version-check --requirement benchmarks/optimum.txt
 	@touch $@
+
+TOOLS := .venv-tools
+$(TOOLS)/ready: constraints.txt
+	@test -x $(TOOLS)/bin/python || $(PYTHON) -m venv $(TOOLS)
+	@$(TOOLS)/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt cyclonedx-bom pip-tools
+	@touch $@
+
+lock: $(TOOLS)/ready ## write requirements.lock, the light install with hashes
+	@mkdir -p build
+	@grep -v '^torch==' constraints.txt > build/lock-constraints.txt
+	$(TOOLS)/bin/pip-compile --quiet --generate-hashes --strip-extras --no-emit-index-url --no-emit-find-links --no-header \
+		--no-annotate --extra cpu --constraint build/lock-constraints.txt --output-file build/requirements.lock pyproject.toml
+	@{ sed -n '/^#/p' requirements.lock; cat build/requirements.lock; } > build/requirements.new && mv build/requirements.new requirements.lock
+
+sbom: $(TOOLS)/ready ## write build/sbom.json, the light install as a CycloneDX bill of materials
+	@mkdir -p build
+	$(TOOLS)/bin/cyclonedx-py requirements requirements.lock --pyproject pyproject.toml --output-reproducible \
+		--output-format JSON --output-file build/sbom.json
 
 check: $(READY) ## format, lint, types, import layers
 	$(BIN)/ruff format --check .

@@ -13,6 +13,7 @@
     ├── BundleError               a bundle that is missing, broken or not supported
     │   ├── NotANumberError       the decoder returned NaN; also a FloatingPointError
     │   └── SignatureError        the bundle is not signed with the required key
+    ├── TimeLimitError            a computation that took longer than allowed; also a TimeoutError
     ├── ParityError               a bundle that differs from the source model (exit code 1, all others 2)
     └── MissingExtraError         an optional dependency is not installed
 """
@@ -109,6 +110,10 @@ class NotANumberError(BundleError, FloatingPointError):
 
 class SignatureError(BundleError):
     """A bundle that is not signed with the required key, or was changed after signing."""
+
+
+class TimeLimitError(Seq2EdgeError, TimeoutError):
+    """A computation that took longer than its time limit."""
 
 
 class ParityError(Seq2EdgeError):

@@ -1,10 +1,11 @@
 """Translate text with a bundle: the ``Translator`` and its streams."""
 
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
-from threading import Lock
+from threading import TIMEOUT_MAX, Lock
 from types import TracebackType
 from typing import Any, NoReturn, overload
 
@@ -13,6 +14,7 @@ from seq2edge.bundle.bundle import EMBEDDED, load_bundle
 from seq2edge.config.generation import GenerationOptions
 from seq2edge.devices.auto import resolve_device
 from seq2edge.devices.cpu import allowed_cpus
+from seq2edge.devices.interruption import LimitedCall
 from seq2edge.devices.registry import DeviceConfig
 from seq2edge.engine.engine import OnnxEngine
 from seq2edge.errors import TextTooLongError, UsageError
@@ -127,7 +129,8 @@ class Translator:
     may use. ``workers`` translate several batches at the same time with the same weights in memory, which makes many
     sentences fast; the default threads are then divided among them. A translator may be called from many threads.
     ``require_signature`` is a public key: a bundle that its owner has not signed is refused (``seq2edge sign``).
-    ``shortlist=False`` ignores the lexical shortlist of a bundle.
+    ``shortlist=False`` ignores the lexical shortlist of a bundle. ``time_limit`` is the number of seconds after which a
+    call, a group of a stream of texts, or a piece of a streamed text is given up with a ``TimeLimitError``.
 
     ``device`` is a key of ``seq2edge.devices.registry.DEVICES``, or ``auto`` for the fastest one that works
     (``device_config`` then tells which). ``provider_options`` are passed to the execution provider. ``notes`` lists the
@@ -151,10 +154,14 @@ class Translator:
         strict_device: bool = False,
         require_signature: Path | str | None = None,
         shortlist: bool = True,
+        time_limit: float | None = None,
     ) -> None:
         for name, value in {"threads": threads, "workers": workers}.items():
             if value is not None and value < 1:
                 raise UsageError(f"{name} is {value}, but must be at least 1")
+        if time_limit is not None and not 0 < time_limit < TIMEOUT_MAX:
+            raise UsageError(f"time_limit is {time_limit}, but must be a positive number of seconds")
+        self.time_limit = time_limit
         key = None if require_signature is None else Path(require_signature)
         self.bundle = load_bundle(Path(bundle) if bundle is not None else EMBEDDED, require_signature=key)
         self.manifest = self.bundle.manifest
@@ -330,9 +337,9 @@ class Translator:
         target_ids = [[*forced, *ids] for ids in tokenizer.encode_target(targets)]
         self._check_lengths("source", source_ids)
         self._check_lengths("target", target_ids)
-        found = self._scorer.log_probabilities(
-            list(zip(source_ids, target_ids, strict=True)), call.generation.decoder_start_token_id, self._workers
-        )
+        pairs = list(zip(source_ids, target_ids, strict=True))
+        with self._limited() as workers:
+            found = self._scorer.log_probabilities(pairs, call.generation.decoder_start_token_id, workers)
         return [
             Score(
                 score=float(scores[len(forced) :].sum(dtype="float64")),
@@ -414,12 +421,14 @@ class Translator:
         for index, segment in enumerate(segments):
             unfinished.setdefault(segment.text_index, {})[index] = None
         yield {index: Translation(text="") for index in range(len(texts)) if index not in unfinished}
-        for batch in self._decode(segments, starts, call, hook, first):
-            chosen = [segments[index] for index in batch]
-            ranked = self._translations(chosen, [starts[index] for index in batch], [*batch.values()], call)
-            for index, segment, several in zip(batch, chosen, ranked, strict=True):
-                unfinished[segment.text_index][index] = (segment, several)
-            yield _finished({segment.text_index for segment in chosen}, unfinished, call)
+        with self._limited() as workers:
+            for batch in self._decode(segments, starts, call, hook, first, workers):
+                chosen = [segments[index] for index in batch]
+                starts_of_batch = [starts[index] for index in batch]
+                ranked = self._translations(chosen, starts_of_batch, [*batch.values()], call, workers)
+                for index, segment, several in zip(batch, chosen, ranked, strict=True):
+                    unfinished[segment.text_index][index] = (segment, several)
+                yield _finished({segment.text_index for segment in chosen}, unfinished, call)
 
     def _tokenizer(self, call: CallOptions) -> Tokenizer:
         """Return the tokenizer for the languages and the source prefix of a call."""
@@ -443,7 +452,13 @@ class Translator:
         return prefix
 
     def _decode(
-        self, segments: list[Segment], starts: list[Prefix], call: CallOptions, hook: Hook | None, first: int
+        self,
+        segments: list[Segment],
+        starts: list[Prefix],
+        call: CallOptions,
+        hook: Hook | None,
+        first: int,
+        workers: Workers,
     ) -> Iterator[dict[int, list[Hypothesis]]]:
         sentences = [
             Sentence(source=segment.ids, prefix=start, sentence_id=first + segment.text_index, segment_id=segment.index)
@@ -454,13 +469,18 @@ class Translator:
             sentences,
             call.generation,
             hook=hook,
-            workers=self._workers,
+            workers=workers,
             longest=self.longest,
             most_rows=self.engine.most_rows,
         )
 
     def _translations(
-        self, segments: list[Segment], starts: list[Prefix], hypotheses: list[list[Hypothesis]], call: CallOptions
+        self,
+        segments: list[Segment],
+        starts: list[Prefix],
+        hypotheses: list[list[Hypothesis]],
+        call: CallOptions,
+        workers: Workers,
     ) -> list[list[Translation]]:
         ranked = [
             [
@@ -472,7 +492,7 @@ class Translator:
         ]
         if not call.text.attention:
             return ranked
-        return self._scorer.with_attention(segments, ranked, call, self._tokenizer(call), self._workers)
+        return self._scorer.with_attention(segments, ranked, call, self._tokenizer(call), workers)
 
     def _texts_so_far(self, text: str, call: CallOptions, prefix: str, hook: Hook | None) -> TextsSoFar:
         done: list[tuple[Segment, list[Translation]]] = []
@@ -483,17 +503,44 @@ class Translator:
             options = call.generation.within(1 + self.longest, prefix_length=1 + len(start))
             block = prefix_block([[options.decoder_start_token_id, *start]], options)
             context = BatchContext(segment_ids=[segment.index], hook=hook)
-            search = StreamingSearch(self.engine.start([segment.ids]), block, options, context)
-            for tokens in search:
+            with self._limited_here():
+                search = StreamingSearch(self.engine.start([segment.ids]), block, options, context)
+            for tokens in self._steps(search):
                 yield join_texts([*texts, self.tokenizer.decode_partial([*start, *tokens])], spaces)
             assert search.result is not None
-            [found] = self._translations([segment], [start], [[search.result]], call)
+            with self._limited() as workers:
+                [found] = self._translations([segment], [start], [[search.result]], call, workers)
             done.append((segment, found))
             texts.append(found[0].text)
             if found[0].text.strip():
                 texts, spaces = [join_texts(texts, spaces)], [""]
         whole = join_segments(done, call.generation) if done else [Translation(text="")]
         return with_alternatives(whole, call.generation)
+
+    def _steps(self, search: StreamingSearch) -> Iterator[Sequence[int]]:
+        """Yield what the search yields, each with its own time limit."""
+        steps = iter(search)
+        while True:
+            with self._limited_here():
+                tokens = next(steps, None)
+            if tokens is None:
+                return
+            yield tokens
+
+    @contextmanager
+    def _limited(self) -> Iterator[Workers]:
+        """Yield the workers, with a time limit if there is one."""
+        if self.time_limit is None:
+            yield self._workers
+            return
+        with LimitedCall(self.time_limit) as call:
+            yield self._workers.within(call.in_this_thread)
+
+    @contextmanager
+    def _limited_here(self) -> Iterator[None]:
+        """Limit what this thread does without workers."""
+        with self._limited() as workers, workers.context():
+            yield
 
     def _check_lengths(self, name: str, rows: list[list[int]]) -> None:
         for index, ids in enumerate(rows):

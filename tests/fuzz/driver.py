@@ -31,6 +31,7 @@ from pathlib import Path
 from random import Random
 
 ROOT = Path(__file__).parents[2]
+sys.path.insert(0, str(ROOT / "tests" / "support"))
 FAILURES = ROOT / "build" / "fuzz" / "failures.txt"
 SECONDS, MEGABYTES = 2.0, 1000
 GRAPH_MEGABYTES = "300"  # that each graph may take: set for the workers alone

@@ -11,7 +11,7 @@ from zipfile import ZIP_DEFLATED, ZipFile
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "build" / "fuzz" / "material"
-READY = "ready-4"  # another number when what is made here changes
+READY = "ready-6"  # another number when what is made here changes
 
 
 def material() -> Path:
@@ -35,20 +35,24 @@ def _bundles(folder: Path) -> None:
     from seq2edge_graphs.shortlist.bundle import AlignmentData, add_shortlist, from_alignments
 
     small = replace(TINY, encoder_layers=1, decoder_layers=1, width=16, heads=2, feed_forward=16)
+    others = {
+        "recurrent": replace(small, decoder_cell="ssru"),
+        "relative": replace(small, positions="relative", norm="rms", gated=True, bias=False, activation="gelu"),
+    }
     checkpoint = write_checkpoint(folder / "checkpoints" / "seq2edge", small)
-    for name, precision, dialect in (
-        ("ort-fp32", "fp32", "ort"),
-        ("ort-int8", "int8", "ort"),
-        ("ort-int4", "int4", "ort"),
-        ("portable-fp32", "fp32", "portable"),
+    checkpoints = {name: write_checkpoint(folder / "others" / name, shape) for name, shape in others.items()}
+    for name, source, precision, dialect in (  # another one among the bundles would change what every number means
+        ("bundles/ort-fp32", checkpoint, "fp32", "ort"),
+        ("bundles/ort-int8", checkpoint, "int8", "ort"),
+        ("bundles/ort-int4", checkpoint, "int4", "ort"),
+        ("bundles/portable-fp32", checkpoint, "fp32", "portable"),
+        ("newer/ort-fp16", checkpoint, "fp16", "ort"),
+        ("newer/ort-int8-blocks", checkpoint, "int8-blocks", "ort"),
+        ("newer/portable-fp16-compute", checkpoint, "fp16-compute", "portable"),
+        ("newer/ort-recurrent", checkpoints["recurrent"], "fp32", "ort"),
+        ("newer/ort-relative", checkpoints["relative"], "int8", "ort"),
     ):
-        export_bundle(
-            checkpoint,
-            folder / "bundles" / name,
-            precision=precision,
-            dialect=dialect,
-            compare=False,
-        )
+        export_bundle(source, folder / name, precision=precision, dialect=dialect, compare=False)
     pairs = folder / "pairs.tsv"
     pairs.write_text("".join(f"{text}\t{text}\n" for text in SENTENCES), encoding="utf-8")
     for name in ("ort-fp32", "ort-int8"):

@@ -1,5 +1,6 @@
 """What is attacked: each target gives a function that makes one case and runs it."""
 
+import base64
 import hashlib
 import json
 import shutil
@@ -7,9 +8,13 @@ import struct
 import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cache
+from io import BytesIO
 from pathlib import Path
 from random import Random
 from typing import Any
+
+from hostile_files import replacing, tables_with, write_zip_bomb
 
 from driver import Case
 from material import material
@@ -18,6 +23,7 @@ from seq2edge.bundle import tensor_names
 from seq2edge.bundle.graph_vetting import MODEL
 from seq2edge.bundle.protobuf import FIXED32, LEN, VARINT, Field, Message, MessageSchema
 
+TIME_LIMIT = 0.5  # seconds of a call, less than the driver allows
 SENTENCES = ["the old man sees a red house.", "nobody wants bread"]
 PIECE = MessageSchema("piece", {1: Field(text=True), 2: Field(wire_type=FIXED32), 3: Field(wire_type=VARINT)})
 SPECIFICATION = MessageSchema("specification", {2: Field()})
@@ -66,11 +72,13 @@ def use_bundle(folder: Path, chance: Random) -> None:
     """All that a user does with a bundle."""
     from seq2edge import Translator
     from seq2edge.cli.report import bundle_facts, describe_bundle
+    from seq2edge.files.lines import CONTROL, visible
 
-    with Translator(folder, threads=1) as translator:
+    with Translator(folder, threads=1, time_limit=TIME_LIMIT) as translator:
         options = chance.choice(({}, {"num_beams": 1}, {"num_beams": 3}))
         answers = translator.translate(SENTENCES, max_new_tokens=6, **options)
         assert all(isinstance(answer.text, str) for answer in answers)
+        assert not CONTROL.search(visible("".join(answer.text for answer in answers)))
         if chance.random() < 0.3:
             translator.score(SENTENCES[:1], SENTENCES[1:])
         if chance.random() < 0.2:
@@ -129,9 +137,83 @@ def graphs() -> Case:
         place = places.one(chance, folder)
         name = chance.choice(sorted(path.name for path in place.source.glob("*.onnx")))
         content = (place.source / name).read_bytes()
-        change = with_bomb if chance.random() < 0.25 else lambda dice, data: damage_message(dice, data, MODEL)
+        change = with_bomb if chance.random() < 0.25 else changed_fields
         with place.changed(rehashed(place.source, {name: change(chance, content)})) as bundle:
             use_bundle(bundle, chance)
+
+    return case
+
+
+def changed_fields(chance: Random, content: bytes) -> bytes:
+    return damage_message(chance, content, MODEL)
+
+
+def slowed(chance: Random, content: bytes) -> bytes:
+    """A graph that multiplies matrices for longer than anyone waits, and then returns what it did before."""
+    import onnx
+    from hostile_bundle import slow_down
+
+    model = onnx.load_from_string(content)
+    slow_down(model, side=1, products=chance.choice((1, 100, 400)))
+    return bytes(model.SerializeToString())
+
+
+def newer() -> Case:
+    """Graphs, manifests and files of bundles in other precisions and of other architectures."""
+    places = Places("newer")
+
+    def case(chance: Random, folder: Path) -> None:
+        place = places.one(chance, folder)
+        name = chance.choice(sorted(path.name for path in place.source.iterdir()))
+        content = (place.source / name).read_bytes()
+        if name == tensor_names.MANIFEST:
+            changes = {name: damage_json(chance, content)}
+        elif name.endswith(".onnx"):
+            change = chance.choice((with_bomb, changed_fields, changed_fields))
+            changes = rehashed(place.source, {name: change(chance, content)})
+        else:
+            changes = rehashed(place.source, {name: damage(chance, content)})
+        with place.changed(changes) as bundle:
+            use_bundle(bundle, chance)
+
+    return case
+
+
+def slow() -> Case:
+    """Graphs that take longer than the time limit."""
+    places = [Places("bundles"), Places("newer")]
+
+    def case(chance: Random, folder: Path) -> None:
+        place = chance.choice(places).one(chance, folder)
+        name = chance.choice(sorted(path.name for path in place.source.glob("*.onnx")))
+        content = slowed(chance, (place.source / name).read_bytes())
+        with place.changed(rehashed(place.source, {name: content})) as bundle:
+            use_bundle(bundle, chance)
+
+    return case
+
+
+def swapped() -> Case:
+    """Files that become others while a translator has the bundle open."""
+    places = [Places("bundles"), Places("newer")]
+
+    def case(chance: Random, folder: Path) -> None:
+        from seq2edge import Translator
+
+        place = chance.choice(places).one(chance, folder)
+        known = sorted(path.name for path in place.source.iterdir())
+        name, other = chance.choice(known), chance.choice(known)
+        content = (place.source / other).read_bytes()
+        with Translator(place.folder, threads=1, time_limit=TIME_LIMIT) as translator:
+            wanted = translator.translate(SENTENCES, max_new_tokens=3)
+            with place.changed({}):
+                (place.folder / name).unlink()  # a file that is mapped must not be written to
+                (place.folder / name).write_bytes(damage(chance, content))
+                try:
+                    assert translator.translate(SENTENCES, max_new_tokens=3) == wanted
+                    translator.score(SENTENCES[:1], SENTENCES[1:])
+                finally:
+                    shutil.copyfile(place.source / name, place.folder / name)
 
     return case
 
@@ -216,6 +298,112 @@ def tokenizers() -> Case:
     return case
 
 
+def expanding() -> Case:
+    """Vocabularies that make a text longer."""
+    places = Places("vocabularies")
+    places.sources = [path for path in places.sources if path.name in ("sentencepiece", "tokenizers", "pieces")]
+
+    def case(chance: Random, folder: Path) -> None:
+        place = places.one(chance, folder)
+        kind = place.source.name
+        name = {"sentencepiece": "file.model", "tokenizers": "file.json", "pieces": "codes"}[kind]
+        change = expanding_tokenizer if kind == "tokenizers" else expanding_model
+        with place.changed({name: change(chance, (place.source / name).read_bytes())}) as where:
+            use_vocabulary(where, kind, chance)
+
+    return case
+
+
+def expanding_model(chance: Random, content: bytes) -> bytes:
+    """A SentencePiece model that makes a text longer: by its tables, its pieces or its text for unknown tokens."""
+    from sentencepiece import sentencepiece_model_pb2
+
+    model = sentencepiece_model_pb2.ModelProto.FromString(content)
+    size = chance.choice((1, 50, 100, 101, 5000, 10**6, 5 * 10**6))
+    kind = chance.randrange(5)
+    if kind < 3:
+        tables = model.normalizer_spec.precompiled_charsmap or model.denormalizer_spec.precompiled_charsmap
+        specification = model.denormalizer_spec if kind == 0 else model.normalizer_spec
+        character = chance.choice((b"\t", b"\t", "①".encode(), "Å".encode(), "ﬁ".encode()))
+        specification.precompiled_charsmap = tables_with(tables, any_text(chance, size), character)
+    elif kind == 3:
+        chance.choice(model.pieces).piece = "a" * size
+    else:
+        model.trainer_spec.unk_surface = "a" * size
+        model.self_test_data.samples.add(input="a" * chance.choice((1, size)), expected="a")
+    return bytes(model.SerializeToString())
+
+
+def any_text(chance: Random, size: int) -> bytes:
+    return chance.choice(
+        (b"a" * size, b"\t" * size, "世".encode() * (size // 3), b"\x80" * size, chance.randbytes(min(size, 100)))
+    )
+
+
+def expanding_tokenizer(chance: Random, content: bytes) -> bytes:
+    """A tokenizer.json with chains of components that each make a text longer."""
+    tree = json.loads(content)
+    for role, inner in (
+        ("normalizer", "normalizers"),
+        ("pre_tokenizer", "pretokenizers"),
+        ("post_processor", "processors"),
+        ("decoder", "decoders"),
+    ):
+        if chance.random() < 0.5:
+            count = chance.choice((1, 1, 2, 4, 20))
+            components = [any_component(chance, role) for _ in range(count)]
+            tree[role] = {"type": "Sequence", inner: components} if count > 1 else components[0]
+            if chance.random() < 0.2:
+                tree[role] = {"type": "Sequence", inner: [tree[role]] * chance.choice((1, 3, 40))}
+    text = json.dumps(tree)
+    return damage_json(chance, text.encode()) if chance.random() < 0.1 else text.encode()
+
+
+def any_component(chance: Random, role: str) -> dict[str, Any]:
+    size = chance.choice((0, 1, 1, 2, 9, 50, 1000, 10**5))
+    letter = chance.choice(("a", "e", " ", "Ġ", "▁", ""))
+    if role == "post_processor":
+        template = [{"Sequence": {"id": "A", "type_id": 0}}] * chance.choice((1, 2, 100, 500))
+        pair = [{"Sequence": {"id": name, "type_id": 0}} for name in "AB"]
+        return {"type": "TemplateProcessing", "single": template, "pair": pair, "special_tokens": {}}
+    byte_level = {
+        "type": "ByteLevel",
+        "add_prefix_space": chance.random() < 0.5,
+        "trim_offsets": True,
+        "use_regex": False,
+    }
+    metaspace = {"type": "Metaspace", "replacement": letter or "x", "prepend_scheme": "always", "split": True}
+    if role == "pre_tokenizer":
+        split = {"type": "Split", "pattern": {"Regex": "."}, "behavior": "Isolated", "invert": False}
+        return chance.choice((byte_level, metaspace, split, {"type": "Digits", "individual_digits": True}))
+    replace = replacing(letter, chance.choice(("a", "e", " ", "bc")) * size)
+    regex = replacing(chance.choice(("a*", "\\s", ".", "(?=a)", "e+")), "e" * size, regex=True)
+    if role == "decoder":
+        ctc = {"type": "CTC", "pad_token": "z", "word_delimiter_token": letter, "cleanup": True}
+        suffix = {"type": "BPEDecoder", "suffix": letter}
+        pieces = {"type": "WordPiece", "prefix": letter, "cleanup": True}
+        return chance.choice((replace, regex, ctc, suffix, pieces, metaspace, byte_level, {"type": "Fuse"}))
+    tables = base64.b64encode(tables_with(_tables(), any_text(chance, size))).decode()
+    return chance.choice(
+        (
+            replace,
+            regex,
+            byte_level,
+            {"type": "Prepend", "prepend": "a" * size},
+            {"type": "Precompiled", "precompiled_charsmap": tables},
+            {"type": chance.choice(("NFKC", "NFKD", "Lowercase", "Nmt", "StripAccents"))},
+        )
+    )
+
+
+@cache
+def _tables() -> bytes:
+    from sentencepiece import sentencepiece_model_pb2
+
+    content = (material() / "vocabularies" / "sentencepiece" / "file.model").read_bytes()
+    return bytes(sentencepiece_model_pb2.ModelProto.FromString(content).normalizer_spec.precompiled_charsmap)
+
+
 def use_vocabulary(folder: Path, kind: str, chance: Random) -> None:
     from seq2edge.config.tokenizer import SpecialTokens, Tokenization
     from seq2edge.text.tokenizer import load_tokenizer
@@ -240,8 +428,6 @@ def checkpoints() -> Case:
     places = Places("checkpoints")
 
     def case(chance: Random, folder: Path) -> None:
-        from seq2edge_export.loaders import load_checkpoint
-
         place = places.one(chance, folder)
         inner = sorted(path.name for path in place.source.iterdir() if path.is_file() and path.name != "README.md")
         name = chance.choice(inner)
@@ -250,17 +436,52 @@ def checkpoints() -> Case:
             content = damage_json(chance, content)
         elif name.endswith(".safetensors") and chance.random() < 0.7:
             content = damage_header(chance, content)
-        elif name.endswith((".pt", ".bin", ".npz", ".argosmodel")) and zipfile.is_zipfile(place.source / name):
+        elif is_archive(place.source / name):
             content = damage_zip(chance, content, folder) if chance.random() < 0.8 else damage(chance, content)
         else:
             content = damage(chance, content)
-        single = name if name.endswith((".argosmodel", ".npz")) or place.source.name == "onmt" else ""
-        with place.changed({name: content}) as where:
-            file = next((path for path in where.iterdir() if path.suffix in (".argosmodel", ".npz")), None)
-            onmt = where / "model_step_1.pt"
-            load_checkpoint(onmt if onmt.exists() else file or where / single)
+        use_checkpoint(place, name, content)
 
     return case
+
+
+def archives() -> Case:
+    """Checkpoints in archives that would take gigabytes when they are read."""
+    places = Places("checkpoints")
+    places.sources = [path for path in places.sources if any(map(is_archive, path.iterdir()))]
+
+    def case(chance: Random, folder: Path) -> None:
+        place = places.one(chance, folder)
+        file = chance.choice(sorted(filter(is_archive, place.source.iterdir())))
+        use_checkpoint(place, file.name, zip_bomb(chance, file.read_bytes(), folder))
+
+    return case
+
+
+def is_archive(path: Path) -> bool:
+    return path.suffix in (".pt", ".bin", ".npz", ".argosmodel") and zipfile.is_zipfile(path)
+
+
+def use_checkpoint(place: Place, name: str, content: bytes) -> None:
+    from seq2edge_export.loaders import load_checkpoint
+
+    single = name if name.endswith((".argosmodel", ".npz")) or place.source.name == "onmt" else ""
+    with place.changed({name: content}) as where:
+        file = next((path for path in where.iterdir() if path.suffix in (".argosmodel", ".npz")), None)
+        onmt = where / "model_step_1.pt"
+        load_checkpoint(onmt if onmt.exists() else file or where / single)
+
+
+def zip_bomb(chance: Random, content: bytes, folder: Path) -> bytes:
+    """An archive of some kilobytes that says, or hides, that a member has gigabytes."""
+    path = folder / "bomb.zip"
+    with zipfile.ZipFile(BytesIO(content)) as archive:
+        name = chance.choice((chance.choice(archive.namelist()), "archive/data.pkl"))
+    megabytes = chance.choice((1, 100, 2000))
+    write_zip_bomb(path, megabytes, name, declared=chance.choice((None, None, 1000, 10**6)))
+    made = path.read_bytes()
+    path.unlink()
+    return made
 
 
 def damage_header(chance: Random, content: bytes) -> bytes:
@@ -363,8 +584,25 @@ TARGETS: dict[str, Callable[[], Case]] = {
     "files": files,
     "manifests": manifests,
     "graphs": graphs,
+    "newer": newer,
+    "slow": slow,
+    "swapped": swapped,
     "tokenizers": tokenizers,
+    "expanding": expanding,
     "checkpoints": checkpoints,
+    "archives": archives,
     "parsers": parsers,
 }
-SHARES = {"tokenizers": 30, "manifests": 24, "parsers": 18, "files": 10, "checkpoints": 6, "graphs": 12}  # of 100
+SHARES = {  # of 100
+    "tokenizers": 25,
+    "expanding": 10,
+    "manifests": 18,
+    "parsers": 17,
+    "files": 8,
+    "checkpoints": 5,
+    "archives": 1,
+    "graphs": 10,
+    "newer": 4,
+    "slow": 1,
+    "swapped": 1,
+}

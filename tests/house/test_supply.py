@@ -88,6 +88,19 @@ def test_the_extra_that_an_error_names_installs_the_package(package: str, extra:
     assert {canonical(name) for name in names} & needed(Requirement(f"seq2edge[{extra}]"))
 
 
+def test_the_lock_has_the_light_install_in_the_tested_versions_with_hashes() -> None:
+    pins = dict(
+        line.split("==") for line in (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines() if "==" in line
+    )
+    tested = {canonical(name): version for name, version in pins.items()}
+    text = (ROOT / "requirements.lock").read_text(encoding="utf-8")
+    entries = re.findall(r"^([\w.-]+)==(\S+) \\\n((?:    --hash=sha256:[0-9a-f]{64}(?: \\)?\n)+)", text, re.MULTILINE)
+    locked = {canonical(name): version for name, version, _ in entries}
+    assert len(entries) == text.count("==")
+    assert needed(Requirement("seq2edge[cpu]")) - {"seq2edge"} == locked.keys()
+    assert {name: tested.get(name, version) for name, version in locked.items()} == locked
+
+
 @pytest.fixture(scope="module")
 def wheels(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     """Built from two copies of the source, in folders of different names."""

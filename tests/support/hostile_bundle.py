@@ -6,6 +6,7 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import onnx
 
 from seq2edge.bundle import tensor_names
@@ -38,3 +39,26 @@ def change_manifest(folder: Path, change: Callable[[dict], object]) -> None:
     content = json.loads(path.read_text(encoding="utf-8"))
     change(content)
     path.write_text(json.dumps(content), encoding="utf-8")
+
+
+def slow_down(model: onnx.ModelProto, *, side: int, products: int) -> None:
+    """Let a graph multiply square matrices of 1,000 times ``side`` rows before it returns its first output."""
+    graph, out = model.graph, model.graph.output[0].name
+    for node in graph.node:
+        node.output[:] = ["before" if name == out else name for name in node.output]
+    node = onnx.helper.make_node
+    constants = {"slow_shape": np.array([1000, 1000]), "slow_zero": np.zeros((), np.float32)}
+    graph.initializer.extend(onnx.numpy_helper.from_array(value, name) for name, value in constants.items())
+    graph.node.extend(
+        [
+            node("Cast", [graph.input[0].name], ["slow_input"], to=onnx.TensorProto.FLOAT),
+            node("ReduceMax", ["slow_input"], ["slow_max"], keepdims=0),
+            node("Mul", ["slow_max", "slow_zero"], ["slow_nothing"]),
+            node("Expand", ["slow_nothing", "slow_shape"], ["slow_part"]),
+            node("Concat", ["slow_part"] * side, ["slow_row"], axis=0),
+            node("Concat", ["slow_row"] * side, ["slow_0"], axis=1),
+            *(node("MatMul", [f"slow_{i}", "slow_0"], [f"slow_{i + 1}"]) for i in range(products)),
+            node("ReduceMax", [f"slow_{products}"], ["slow_end"], keepdims=0),
+            node("Add", ["before", "slow_end"], [out]),
+        ]
+    )

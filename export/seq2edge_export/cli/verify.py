@@ -51,6 +51,7 @@ def command(
     from seq2edge.devices.auto import resolve_device
     from seq2edge.devices.registry import DeviceConfig, parse_options
     from seq2edge.errors import ParityError
+    from seq2edge.files.lines import show_line
     from seq2edge_export.loaders import load_checkpoint
     from seq2edge_export.verify import as_table, to_json, verify
     from seq2edge_export.weight_offload import offload_weights
@@ -68,6 +69,6 @@ def command(
             verdict = verify(
                 loaded, source_model, texts=texts, references=references, device_config=device_config, release=release
             )
-    click.echo(to_json(verdict) if as_json else as_table(verdict))
+    show_line(to_json(verdict) if as_json else as_table(verdict))
     if not verdict.passed:
         raise ParityError(str(verdict))

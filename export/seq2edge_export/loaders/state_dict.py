@@ -5,6 +5,7 @@ import re
 import warnings
 import zipfile
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -28,6 +29,8 @@ MAX_KEYS = 20  # in an error
 COMPILED, PARALLEL = "_orig_mod.", "module."  # prefixes added by torch.compile and DataParallel
 CONVERT = "torch.save(model.state_dict(), 'weights.pt')"
 REOPEN_AFTER = 2**26  # bytes read before a mapped file is closed and opened again
+ZIP = b"PK\x03\x04"  # the first bytes of what torch.save writes since 1.6
+PICKLE = "data.pkl"  # the member that describes the tensors
 REFUSED = re.compile(r"GLOBAL ([\w.]+)")  # how torch.load names a class that it refuses
 
 
@@ -41,16 +44,51 @@ def read_state_dict(path: Path) -> StateDict:
 
 def read_pickled(path: Path) -> Any:
     """Read a file of ``torch.save`` that holds tensors, plain values and ``argparse.Namespace`` objects."""
+    check_archive(path)
     try:
         with warnings.catch_warnings(), torch.serialization.safe_globals([(Namespace, "argparse.Namespace")]):
             warnings.simplefilter("ignore")  # about TorchScript, which the error below covers
-            return torch.load(path, map_location="cpu", weights_only=True, mmap=zipfile.is_zipfile(path))
+            return torch.load(path, map_location="cpu", weights_only=True, mmap=is_archive(path))
     except OSError as error:
         raise CheckpointError(f"{path} cannot be read: {error.strerror or error}") from None
     except Exception as error:  # torch.load raises many types for broken files
         refused = REFUSED.search(str(error))
         reason = f"needs the class {refused[1]}, and code from a file is never run" if refused else "is broken"
         raise CheckpointError(f"{path} {reason}") from None
+
+
+def check_archive(path: Path) -> None:
+    """Refuse a zip file with compressed members, which ``torch.save`` never writes: they could fill the memory."""
+    if not is_archive(path):
+        return
+    try:
+        with zipfile.ZipFile(path) as archive:
+            size, members = path.stat().st_size, archive.infolist()
+    except (OSError, ValueError, NotImplementedError, zipfile.BadZipFile) as error:
+        raise CheckpointError(f"{path} is broken: it cannot be read as a file of torch.save ({error})") from None
+    for member in members:
+        if member.compress_type != zipfile.ZIP_STORED or member.file_size > size:
+            raise CheckpointError(
+                f"{path} has the member {member.filename!r} of {member.file_size:,} bytes, which is compressed or "
+                "larger than the file; torch.save does not write such files: write it again without compression"
+            )
+
+
+def is_archive(path: Path) -> bool:
+    with suppress(OSError), path.open("rb") as file:
+        return file.read(len(ZIP)) == ZIP
+    return False
+
+
+def read_pickle_bytes(path: Path) -> bytes:
+    """Return the pickle in a zip file of ``torch.save``, without loading it."""
+    check_archive(path)
+    try:
+        with zipfile.ZipFile(path) as archive:
+            [name] = (name for name in archive.namelist() if name.rpartition("/")[2] == PICKLE)
+            return archive.read(name)
+    except (OSError, ValueError, NotImplementedError, RuntimeError, zipfile.BadZipFile) as error:
+        raise CheckpointError(f"{path} cannot be read as a file of torch.save ({error})") from None
 
 
 class Namespace:
@@ -125,7 +163,7 @@ def count_layers(names: Iterable[str], prefix: str) -> int:
 
 def is_mapped(path: Path) -> bool:
     """Return whether tensors are mapped from the file; the format of ``torch.save`` before 1.6 cannot be mapped."""
-    return path.suffix == ".safetensors" or zipfile.is_zipfile(path)
+    return path.suffix == ".safetensors" or is_archive(path)
 
 
 def _load_safetensors(path: Path) -> StateDict:
@@ -136,6 +174,7 @@ def _load_safetensors(path: Path) -> StateDict:
 
 
 def _load_tensors(path: Path) -> Any:
+    check_archive(path)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about TorchScript, which the error below covers

@@ -15,6 +15,7 @@ from seq2edge.bundle.atomic_files import replaced_file
 from seq2edge.errors import CheckpointError, DataError, UsageError
 from seq2edge_export import checkpoint
 from seq2edge_export.checkpoint import CheckpointConfig, save_weights, weights_of
+from seq2edge_export.loaders.state_dict import check_archive
 from seq2edge_export.model.transformer import Transformer
 from seq2edge_export.training.config import Job, ModelSettings, TokenizerSettings, TrainingSettings
 from seq2edge_export.training.report import Evaluation
@@ -58,6 +59,7 @@ def save_state(path: Path, progress: TrainingProgress, model: Any, optimizer: An
 
 
 def read_state(path: Path) -> dict[str, Any]:
+    check_archive(path)
     try:
         state: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
     except FileNotFoundError:

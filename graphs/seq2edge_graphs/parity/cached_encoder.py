@@ -29,8 +29,10 @@ class EncoderCache:
         self.folder = folder
         self.encoder: CachedEncoder | None = None
 
-    def open_session(self, path: Path, *, threads: int, device_config: DeviceConfig) -> "InferenceSession":
-        session = open_session(path, threads=threads, device_config=device_config)
+    def open_session(
+        self, path: Path, *, threads: int, device_config: DeviceConfig, content: bytes | None
+    ) -> "InferenceSession":
+        session = open_session(path, threads=threads, device_config=device_config, content=content)
         if path.name != tensor_names.ENCODER:
             return session
         self.encoder = CachedEncoder(session, self.folder)
@@ -72,12 +74,12 @@ class CachedEncoder:
     def get_outputs(self) -> list[Any]:
         return self.outputs if self.session is None else self.session.get_outputs()
 
-    def run(self, names: list[str] | None, feed: Feed) -> list[Any]:
+    def run(self, names: list[str] | None, feed: Feed, options: Any = None) -> list[Any]:
         key = names and tuple(names), tuple((name, array.shape, array.tobytes()) for name, array in feed.items())
         if self.session is not None and key not in self.files:
             self.files[key] = self.folder / f"encoded-{len(self.files)}"
             with self.files[key].open("wb") as file:
-                for states in self.session.run(names, feed):
+                for states in self.session.run(names, feed, options):
                     np.save(file, states)
         with self.files[key].open("rb") as file:
             return [np.load(file) for _ in names or self.outputs]

@@ -40,7 +40,9 @@ def collect_grams(bundle: Bundle, sources: Sequence[list[int]]) -> dict[str, Gra
 
     with TemporaryDirectory() as folder:
 
-        def open_recording(path: Path, *, threads: int, device_config: DeviceConfig) -> "InferenceSession":
+        def open_recording(
+            path: Path, *, threads: int, device_config: DeviceConfig, content: bytes | None
+        ) -> "InferenceSession":
             sessions[path.name] = RecordingSession(path, Path(folder), threads, device_config)
             return cast("InferenceSession", sessions[path.name])
 
@@ -68,8 +70,8 @@ class RecordingSession:
         outputs: list[Any] = self.session.get_outputs()
         return outputs[: self.output_count]
 
-    def run(self, _: None, feed: dict[str, Any]) -> list[Any]:
-        outputs: list[Any] = self.session.run(None, feed)
+    def run(self, _: None, feed: dict[str, Any], options: Any = None) -> list[Any]:
+        outputs: list[Any] = self.session.run(None, feed, options)
         for rows, values in zip(self.rows.values(), outputs[self.output_count :], strict=True):
             rows.add(values)
         return outputs[: self.output_count]
@@ -81,8 +83,8 @@ class RecordingSession:
             binding.bind_output(value)
         return binding
 
-    def run_with_iobinding(self, binding: Any) -> None:
-        self.session.run_with_iobinding(binding)
+    def run_with_iobinding(self, binding: Any, options: Any = None) -> None:
+        self.session.run_with_iobinding(binding, options)
         for rows, values in zip(self.rows.values(), binding.get_outputs(), strict=False):
             rows.add(values.numpy())
 

@@ -1,14 +1,16 @@
 """Read the manifest of a bundle, and check every file before it is used."""
 
+import hashlib
 import json
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
 from seq2edge.bundle import tensor_names
 from seq2edge.bundle.atomic_files import sha256_of
 from seq2edge.bundle.graph_signature import check_graph_signatures
-from seq2edge.bundle.graph_vetting import vet_graph
+from seq2edge.bundle.graph_vetting import read_graph, vet_graph
 from seq2edge.config.architecture import Architecture
 from seq2edge.config.generation import GenerationOptions
 from seq2edge.config.languages import Languages
@@ -26,6 +28,7 @@ MAX_POSITIONS, MAX_BEAMS = 1_000_000, 1_000  # more than any model needs
 
 Precision = Literal["fp32", "fp16", "fp16-compute", "int8", "int8-blocks", "int4", "mixed"]
 Dialect = Literal["ort", "portable"]
+FileState = tuple[int, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -125,6 +128,15 @@ class Bundle:
 
     folder: Path
     manifest: Manifest
+    checked: Mapping[str, bytes] = field(default_factory=dict, repr=False)  # the graphs that were vetted, by name
+    weights_state: FileState | None = None  # of the weights when they were checked
+
+    def graph(self, name: str) -> bytes | None:
+        """Return the vetted bytes of a graph, whatever its file has become; None if this bundle was not vetted."""
+        path = self.folder / tensor_names.WEIGHTS
+        if self.weights_state not in (None, file_state(path)):
+            _check_hash(path, self.manifest.files[tensor_names.WEIGHTS])
+        return self.checked.get(name)
 
     @property
     def size(self) -> int:
@@ -155,10 +167,14 @@ def load_bundle(folder: Path, *, check_hashes: bool = True, require_signature: P
 
         check_signature(folder, content, require_signature)
     manifest = read_manifest(content, folder / tensor_names.MANIFEST)
-    for name, entry in manifest.files.items():
-        _check_file(folder / name, entry, check_hashes=check_hashes or require_signature is not None)
-    vet_graphs(folder, manifest)
-    return Bundle(folder, manifest)
+    check_hashes = check_hashes or require_signature is not None
+    _check_plain(folder, manifest)
+    weights_state = file_state(folder / tensor_names.WEIGHTS)
+    graphs = {name: read_graph(folder / name) for name in tensor_names.GRAPHS if name in manifest.files}
+    for name, entry in manifest.files.items() if check_hashes else ():
+        _check_hash(folder / name, entry, graphs.get(name))
+    vet_graphs(folder, manifest, graphs)
+    return Bundle(folder, manifest, graphs, weights_state)
 
 
 def _read_manifest_bytes(folder: Path) -> bytes:
@@ -205,22 +221,36 @@ def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return content
 
 
-def vet_graphs(folder: Path, manifest: Manifest) -> None:
-    """Check that every graph is safe to load, and that the graphs match each other."""
+def vet_graphs(folder: Path, manifest: Manifest, raw: Mapping[str, bytes] | None = None) -> None:
+    """Check that every graph is safe to load, and that the graphs match each other.
+
+    ``raw`` are the bytes of the graphs, if they were read already.
+    """
     weights_bytes, portable = manifest.files[tensor_names.WEIGHTS].size, manifest.dialect == "portable"
     graphs = {
-        name: vet_graph(folder / name, weights_bytes=weights_bytes, portable=portable)
+        name: vet_graph(folder / name, weights_bytes=weights_bytes, portable=portable, raw=(raw or {}).get(name))
         for name in tensor_names.GRAPHS
         if name in manifest.files
     }
     check_graph_signatures(graphs)
 
 
-def _check_file(path: Path, entry: FileEntry, *, check_hashes: bool) -> None:
-    if path.is_symlink() or not path.is_file():
-        raise BundleError(f"{path} is missing or not a plain file; copy the bundle again")
-    size = path.stat().st_size
-    if size != entry.size:
-        raise BundleError(f"{path} has {size:,} bytes instead of {entry.size:,}; copy the bundle again")
-    if check_hashes and sha256_of(path) != entry.sha256:
+def _check_plain(folder: Path, manifest: Manifest) -> None:
+    for name, entry in manifest.files.items():
+        path = folder / name
+        if path.is_symlink() or not path.is_file():
+            raise BundleError(f"{path} is missing or not a plain file; copy the bundle again")
+        size = path.stat().st_size
+        if size != entry.size:
+            raise BundleError(f"{path} has {size:,} bytes instead of {entry.size:,}; copy the bundle again")
+
+
+def _check_hash(path: Path, entry: FileEntry, content: bytes | None = None) -> None:
+    if (sha256_of(path) if content is None else hashlib.sha256(content).hexdigest()) != entry.sha256:
         raise BundleError(f"{path} is not the file that was exported (its sha256 differs); copy the bundle again")
+
+
+def file_state(path: Path) -> FileState:
+    """Return what changes when a file is replaced or written to: its place, size and times."""
+    state = path.stat()
+    return state.st_dev, state.st_ino, state.st_size, state.st_mtime_ns, state.st_ctime_ns

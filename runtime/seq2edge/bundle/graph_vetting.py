@@ -154,12 +154,22 @@ MODEL = MessageSchema(
 )
 
 
-def vet_graph(path: Path, *, weights_bytes: int, portable: bool = False) -> OnnxFile:
-    """Refuse a graph that our exporter would not have written; otherwise return its content."""
-    size = path.stat().st_size
-    if size > MAX_GRAPH_BYTES:
+def read_graph(path: Path) -> bytes:
+    with path.open("rb") as file:
+        content = file.read(MAX_GRAPH_BYTES + 1)
+    if len(content) > MAX_GRAPH_BYTES:
+        size = path.stat().st_size
         raise BundleError(f"{path} has {size:,} bytes, but a graph without its weights has at most {MAX_GRAPH_BYTES:,}")
-    model = Message(path.read_bytes(), 0, size)
+    return content
+
+
+def vet_graph(path: Path, *, weights_bytes: int, portable: bool = False, raw: bytes | None = None) -> OnnxFile:
+    """Refuse a graph that our exporter would not have written; otherwise return its content.
+
+    ``raw`` are the bytes of the file, if it was read already.
+    """
+    raw = read_graph(path) if raw is None else raw
+    model = Message(raw, 0, len(raw))
     try:
         check_schema(model, MODEL, max_fields=MAX_FIELDS)
         content = read_model(model, path)

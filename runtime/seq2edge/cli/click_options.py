@@ -88,6 +88,16 @@ def signature_option(command: F) -> F:
     )(command)
 
 
+def time_limit_option(command: F) -> F:
+    """Decorate a command that runs a bundle with --time-limit."""
+    return click.option(
+        "--time-limit",
+        type=click.FloatRange(min=0, min_open=True),
+        metavar="SECONDS",
+        help="Give up when a group of lines, or all texts on the command line, take longer.",
+    )(command)
+
+
 def _check_signature_variable(ctx: click.Context, param: click.Parameter, value: Path | None) -> Path | None:
     """Refuse an empty variable, which click takes for an unset one, so that a mistake does not disable the check."""
     if value is None and os.environ.get(SIGNATURE_VARIABLE) == "":

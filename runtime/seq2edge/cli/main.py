@@ -12,6 +12,7 @@ from typing import Any, NoReturn
 import click
 
 from seq2edge import __version__
+from seq2edge.devices.interruption import stop_runs_at_signals
 from seq2edge.errors import DataError, Seq2EdgeError, UsageError, imports_of_extras
 
 
@@ -59,7 +60,8 @@ class CommandTable(click.Group):
         if not standalone_mode:
             return run(*arguments, **extra, standalone_mode=False)
         try:
-            sys.exit(run(*arguments, **extra, standalone_mode=False))
+            with stop_runs_at_signals():
+                sys.exit(run(*arguments, **extra, standalone_mode=False))
         except click.Abort as error:  # click has caught Ctrl-C
             _stop(error.__cause__ or error.__context__)
         except KeyboardInterrupt as error:

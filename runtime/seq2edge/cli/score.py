@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from seq2edge.cli.click_options import NameChoice, device_options, grouped_help, report_device, signature_option
+from seq2edge.cli.click_options import (
+    NameChoice,
+    device_options,
+    grouped_help,
+    report_device,
+    signature_option,
+    time_limit_option,
+)
 
 if TYPE_CHECKING:
     from seq2edge.results import Score
@@ -39,6 +46,7 @@ EXAMPLES = {
 @click.option("--threads", type=click.IntRange(min=1), help="CPU threads per worker.")
 @click.option("--workers", type=click.IntRange(min=1), help="Number of batches to score in parallel.")
 @signature_option
+@time_limit_option
 def command(
     model: Path | None,
     source: Path | None,
@@ -54,6 +62,7 @@ def command(
     threads: int | None,
     workers: int | None,
     require_signature: Path | None,
+    time_limit: float | None,
 ) -> None:
     """Print the log-probability of each translation in UTF-8 lines of  source<TAB>target."""
     from seq2edge.devices.cpu import share_cpus
@@ -75,6 +84,7 @@ def command(
         provider_options=parse_options(provider_options),
         strict_device=strict_device,
         require_signature=require_signature,
+        time_limit=time_limit,
     )
     report_device(device, translator)
     with translator, written_lines(target) as write:

@@ -17,6 +17,7 @@ from seq2edge.cli.click_options import (
     report_device,
     signature_option,
     take_set,
+    time_limit_option,
 )
 from seq2edge.config.generation import GenerationOptions
 from seq2edge.config.text import TextOptions
@@ -78,6 +79,7 @@ class TranslateTask:
 @click.option("--threads", type=click.IntRange(min=1), help="CPU threads per worker.")
 @click.option("--workers", type=click.IntRange(min=1), help="Number of batches to translate in parallel.")
 @signature_option
+@time_limit_option
 @click.option("--shortlist/--no-shortlist", default=True, help="Restrict the output to the bundle's shortlist, if any.")
 @click.option("--stats", is_flag=True, help="Print statistics at the end.")
 @options_of(TextOptions, unset=True)
@@ -90,6 +92,7 @@ def command(
     threads: int | None,
     workers: int | None,
     require_signature: Path | None,
+    time_limit: float | None,
     n_best: int | None,
     shortlist: bool,
     stats: bool,
@@ -123,6 +126,7 @@ def command(
         provider_options=parse_options(provider_options),
         strict_device=strict_device,
         require_signature=require_signature,
+        time_limit=time_limit,
         shortlist=shortlist,
     ) as translator:
         report_device(device, translator)

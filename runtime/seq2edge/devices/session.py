@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from seq2edge.bundle import tensor_names
 from seq2edge.devices.execution_providers import add_provider, load_onnxruntime, missing_requirement
+from seq2edge.devices.interruption import run_options, time_limit_error
 from seq2edge.devices.memory import arena, release_pages
 from seq2edge.devices.registry import CPU, HOST, Device, DeviceConfig, provider_options
 from seq2edge.errors import BundleError, Seq2EdgeError, UsageError
@@ -28,17 +29,33 @@ SHAPE_OPERATORS = {
 }
 
 
-def open_session(path: Path, *, threads: int, device_config: DeviceConfig = CPU_CONFIG) -> "InferenceSession":
-    """Load a graph for a device; falling back to another one is an error."""
+def open_session(
+    path: Path, *, threads: int, device_config: DeviceConfig = CPU_CONFIG, content: bytes | None = None
+) -> "InferenceSession":
+    """Load a graph for a device; falling back to another one is an error.
+
+    ``content`` is loaded instead of what the file contains by now, with the weights next to the file. Not every
+    provider finds them without the file, so for other devices than the CPU the file must still have this content.
+    """
     runtime, device = load_onnxruntime(), device_config.kind
     options = _options(threads)
     if device is not CPU:
         options.add_session_config_entry("session.record_ep_graph_assignment_info", "1")
+    if content is not None and device is not CPU:
+        if path.read_bytes() != content:
+            raise BundleError(f"{path} has changed since it was checked; load the bundle again")
+        content = None
+    if content is not None:
+        options.add_session_config_entry("session.model_external_initializers_file_folder_path", str(path.parent))
     providers = add_provider(options, device, provider_options(device_config, threads))
     try:
         with arena(options):
             session = runtime.InferenceSession(
-                path, options, providers=providers, enable_fallback=0, disabled_optimizers=slow_fusions(device)
+                path if content is None else content,
+                options,
+                providers=providers,
+                enable_fallback=0,
+                disabled_optimizers=slow_fusions(device),
             )
     except Seq2EdgeError:
         raise
@@ -60,18 +77,18 @@ def open_session(path: Path, *, threads: int, device_config: DeviceConfig = CPU_
 def run(session: "InferenceSession", feed: dict[str, Any], names: list[str] | None = None) -> list[Any]:
     """Run a graph and return the named outputs, by default all."""
     try:
-        outputs: list[Any] = session.run(names, feed)
+        outputs: list[Any] = session.run(names, feed, run_options())
     except Exception as error:  # onnxruntime's errors have no common class
-        raise BundleError(f"onnxruntime could not run the graph ({_first_line(error)})") from None
+        raise _run_error(error) from None
     return outputs
 
 
 def run_bound(session: "InferenceSession", binding: "IOBinding") -> None:
     """Run a graph with bound inputs and outputs."""
     try:
-        session.run_with_iobinding(binding)
+        session.run_with_iobinding(binding, run_options())
     except Exception as error:  # onnxruntime's errors have no common class
-        raise BundleError(f"onnxruntime could not run the graph ({_first_line(error)})") from None
+        raise _run_error(error) from None
 
 
 def run_on_device(
@@ -149,6 +166,10 @@ def _options(threads: int) -> "SessionOptions":
     options.enable_mem_pattern = False  # shapes change with every step
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")  # spinning slows down a busy machine
     return options
+
+
+def _run_error(error: Exception) -> Seq2EdgeError:
+    return time_limit_error() or BundleError(f"onnxruntime could not run the graph ({_first_line(error)})")
 
 
 def _first_line(error: Exception) -> str:

@@ -1,7 +1,6 @@
 """The encoder and decoder sessions of a bundle."""
 
 from collections import Counter
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -33,7 +32,9 @@ LOGITS_PER_BATCH = 2**20  # 4 MB: the logits of more rows would leave the CPU's 
 class OpenSession(Protocol):
     """How an engine opens a graph of its bundle; callers may pass their own to observe or cache its calls."""
 
-    def __call__(self, path: Path, *, threads: int, device_config: DeviceConfig) -> "InferenceSession": ...
+    def __call__(
+        self, path: Path, *, threads: int, device_config: DeviceConfig, content: bytes | None
+    ) -> "InferenceSession": ...
 
 
 class OnnxEngine:
@@ -51,12 +52,16 @@ class OnnxEngine:
         _check_supported(bundle, device_config)
         self.padding = Padding(bundle.manifest.tokens.pad, bundle.manifest.max_positions)
         self.threads, self.device_config = threads, device_config
-        opened = partial(open_session, threads=threads, device_config=device_config)
+
+        def opened(name: str) -> "InferenceSession":
+            path, content = bundle.folder / name, bundle.graph(name)
+            return open_session(path, threads=threads, device_config=device_config, content=content)
+
         self.shortlist = open_shortlist(bundle, opened) if shortlist else None
         self.pool, self.memory_limit = ArrayPool(), memory_limit()
         # The decoder first, because loading it has the higher memory peak.
-        self.decoder = opened(bundle.folder / (tensor_names.SHORT_DECODER if shortlist else tensor_names.DECODER))
-        self.encoder = opened(bundle.folder / tensor_names.ENCODER)
+        self.decoder = opened(tensor_names.SHORT_DECODER if shortlist else tensor_names.DECODER)
+        self.encoder = opened(tensor_names.ENCODER)
         self.inplace = has_inplace_cache(self.decoder)
         self._vocabulary = _logits_size(self.decoder)
         cache = empty_past(self.decoder, rows=1, length=CAPACITY if self.inplace else 1)

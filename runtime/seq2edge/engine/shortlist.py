@@ -132,7 +132,7 @@ class ShortlistVocabulary:
         return RestrictedVocabulary(ids, gathered, np.where(allowed[:, ids], bias, np.float32(-np.inf)))
 
 
-def open_shortlist(bundle: Bundle, open_session: Callable[[Path], "InferenceSession"]) -> ShortlistVocabulary:
+def open_shortlist(bundle: Bundle, open_session: Callable[[str], "InferenceSession"]) -> ShortlistVocabulary:
     """Open the shortlist of a bundle, which must match its vocabulary."""
     path, architecture = bundle.folder / tensor_names.SHORTLIST, bundle.manifest.architecture
     shortlist = read_shortlist(path)
@@ -141,7 +141,7 @@ def open_shortlist(bundle: Bundle, open_session: Callable[[Path], "InferenceSess
             f"{path} is for a vocabulary of {shortlist.vocabulary_size}, which is not the model's; "
             "make the bundle again with  seq2edge shortlist"
         )
-    return ShortlistVocabulary(shortlist, open_session(bundle.folder / tensor_names.WORDS_GRAPH))
+    return ShortlistVocabulary(shortlist, open_session(tensor_names.WORDS_GRAPH))
 
 
 class ShortlistState(RestrictableState):

@@ -1,6 +1,7 @@
 """Read and write lines of UTF-8 text; lines from a pipe are read in groups as they become available."""
 
 import os
+import re
 import sys
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager, suppress
@@ -15,6 +16,7 @@ from seq2edge.errors import DataError, UsageError
 
 Errors = Literal["strict", "replace"]
 CHUNK = 2**20  # bytes
+CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")  # all control characters but tab and newline
 
 
 def read_lines(path: Path | None, *, errors: Errors | None = None) -> Iterator[str]:
@@ -62,9 +64,7 @@ def written_lines(path: Path | None) -> Iterator[Callable[[str], None]]:
     if path is None:
         if sys.stdout is None:
             raise DataError("standard output is closed; name an output file with --output")
-        from click import echo  # only needed for standard output
-
-        yield echo
+        yield show_line
         return
     if path.is_dir():
         raise DataError(f"{path} is a folder; name a file")
@@ -74,6 +74,20 @@ def written_lines(path: Path | None) -> Iterator[Callable[[str], None]]:
             file.flush()
     except OSError as error:
         raise DataError(f"{path} cannot be written: {error.strerror}") from None
+
+
+def show_line(line: str) -> None:
+    """Write a line to standard output; on a terminal, which would obey control characters, they become visible.
+
+    They may come from a bundle. Files and pipes get exactly what the model generated.
+    """
+    from click import echo  # only needed for standard output
+
+    echo(visible(line) if sys.stdout.isatty() else line)
+
+
+def visible(text: str) -> str:
+    return CONTROL.sub(lambda match: f"\\x{ord(match[0]):02x}", text)
 
 
 @contextmanager

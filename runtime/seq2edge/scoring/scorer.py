@@ -177,7 +177,10 @@ def open_scorer(bundle: Bundle, engine: OnnxEngine) -> Scorer | None:
     if tensor_names.SCORER not in bundle.manifest.files:
         return None
     session = open_session(
-        bundle.folder / tensor_names.SCORER, threads=engine.threads, device_config=engine.device_config
+        bundle.folder / tensor_names.SCORER,
+        threads=engine.threads,
+        device_config=engine.device_config,
+        content=bundle.graph(tensor_names.SCORER),
     )
     return Scorer(engine.encoder, session, padding=engine.padding)
 

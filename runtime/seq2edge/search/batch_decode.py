@@ -1,10 +1,12 @@
 """Decode any number of sentences with any engine, in batches of similar length."""
 
+import copy
 import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from threading import Lock, local
+from threading import Event, Lock, local
 from typing import Protocol, TypeVar
 
 from seq2edge.config.generation import GenerationOptions
@@ -41,8 +43,15 @@ class Workers:
         self._survives_fork = count == threads == 1
         self._here = local()
         self._lock = Lock()
-        self._closed = False
+        self._closed = Event()
+        self.context: Callable[[], AbstractContextManager[object]] = nullcontext
         self._pool = ThreadPoolExecutor(count, "seq2edge", self._mark_as_worker) if count > 1 else None
+
+    def within(self, context: Callable[[], AbstractContextManager[object]]) -> "Workers":
+        """Return the same workers, whose threads enter a context for each item that they work on."""
+        workers = copy.copy(self)
+        workers.context = context
+        return workers
 
     def map(self, work: Callable[[A], B], items: Sequence[A]) -> list[B]:
         """Apply a function to each item and return the results in order.
@@ -52,7 +61,8 @@ class Workers:
         """
         if self._pool is None or self._is_worker:
             self.check_open()
-            return [work(item) for item in items]
+            with self.context():
+                return [work(item) for item in items]
         futures = self._submit(self._pool, work, items)
         try:
             return [future.result() for future in futures]
@@ -64,7 +74,7 @@ class Workers:
         """Apply a function to each item and yield the results as they are completed, in any order."""
         if self._pool is None or self._is_worker:
             self.check_open()
-            yield from map(work, items)
+            yield from (self._work(work, item) for item in items)
             return
         futures = self._submit(self._pool, work, items)
         try:
@@ -77,12 +87,12 @@ class Workers:
     def close(self) -> None:
         """Finish the work that was begun, and refuse any other."""
         with self._lock:
-            self._closed = True
+            self._closed.set()
         if self._pool is not None and os.getpid() == self._process:
             self._pool.shutdown(wait=not self._is_worker)
 
     def check_open(self) -> None:
-        if self._closed:
+        if self._closed.is_set():
             raise UsageError("the translator is closed; create another one")
         if not self._survives_fork and os.getpid() != self._process:
             raise UsageError(
@@ -93,7 +103,11 @@ class Workers:
     def _submit(self, pool: ThreadPoolExecutor, work: Callable[[A], B], items: Sequence[A]) -> list[Future[B]]:
         with self._lock:  # all of it, or nothing
             self.check_open()
-            return [pool.submit(work, item) for item in items]
+            return [pool.submit(self._work, work, item) for item in items]
+
+    def _work(self, work: Callable[[A], B], item: A) -> B:
+        with self.context():
+            return work(item)
 
     def _mark_as_worker(self) -> None:
         self._here.is_worker = True

@@ -1,18 +1,23 @@
 """Read the same model from every format of weights."""
 
 import json
+import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from hostile_files import write_zip_bomb
 from hugging_face_folders import FOLDERS
 from safetensors.torch import save_file
 from torch import Tensor
 
+from seq2edge.errors import CheckpointError
 from seq2edge_export.loaders import load_checkpoint
-from seq2edge_export.loaders.state_dict import StoredTensors
+from seq2edge_export.loaders.fairseq.files import scan_pickle
+from seq2edge_export.loaders.state_dict import StoredTensors, read_pickled, read_state_dict
+from seq2edge_export.training.checkpointing import read_state
 
 KINDS = ("marian", "marian-separate", "bart", "pegasus", "mbart", "nllb", "t5", "mt5")
 State = dict[str, Tensor]
@@ -121,3 +126,34 @@ def test_stored_tensors_are_released_one_after_another(tmp_path: Path, monkeypat
         assert stored._open is not None
         opened.append(id(stored._open[1]))
     assert len(set(opened)) > 1
+
+
+READERS: dict[str, Callable[[Path], object]] = {
+    "weights": read_state_dict,
+    "pickle": read_pickled,
+    "fairseq": scan_pickle,
+    "training state": read_state,
+}
+
+
+@pytest.mark.parametrize("declared", [None, 1000])
+@pytest.mark.parametrize("reader", READERS)
+def test_a_compressed_file_of_torch_is_refused_before_it_is_read(
+    reader: str, declared: int | None, tmp_path: Path
+) -> None:
+    path = tmp_path / "model.pt"
+    write_zip_bomb(path, 3000, declared=declared)
+    with pytest.raises(CheckpointError, match="compressed or larger than the file"):
+        READERS[reader](path)
+
+
+def test_looking_for_the_family_of_a_compressed_file_takes_little_memory(tmp_path: Path) -> None:
+    path = tmp_path / "model.pt"
+    write_zip_bomb(path, 300)
+    tracemalloc.start()
+    try:
+        with pytest.raises(CheckpointError):
+            load_checkpoint(path)
+        assert tracemalloc.get_traced_memory()[1] < 10_000_000  # of 300 MB
+    finally:
+        tracemalloc.stop()

@@ -25,18 +25,17 @@ from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
 from typing import IO, Any
-from zipfile import BadZipFile, ZipFile
 
 import torch
 
 from seq2edge.errors import CheckpointError
+from seq2edge_export.loaders.state_dict import is_archive, read_pickle_bytes
 from seq2edge_export.loaders.tokenizer_files import SENTENCEPIECE
 
 CHECKPOINTS = "checkpoints"
 PREFERRED = ("model.pt", "checkpoint_best.pt", "checkpoint_last.pt")  # in this order
 DICTIONARY = re.compile(r"dict\.(.+)\.txt")
 CODES = re.compile(r"(?:.*[._-])?(?:bpe[._-]?)?codes?(?:[._-].*)?", re.IGNORECASE)  # bpecodes, code, ende30k.bpe.code
-ZIP = b"PK\x03\x04"
 PICKLES = 4  # in files before the zip format: magic number, protocol, machine, content; storages follow
 OF_TORCH = re.compile(
     r"torch\..*|collections\.(OrderedDict|Counter)|_codecs\.encode"
@@ -156,7 +155,7 @@ def read_pickled(path: Path) -> dict[str, Any]:
     try:
         with warnings.catch_warnings(), torch.serialization.safe_globals(stand_ins):  # type: ignore[arg-type]
             warnings.simplefilter("ignore")  # about old storages and protocols
-            content = torch.load(path, map_location="cpu", weights_only=True, mmap=_is_zip(path))
+            content = torch.load(path, map_location="cpu", weights_only=True, mmap=is_archive(path))
     except Exception as error:  # torch.load raises many types for broken files
         raise CheckpointError(f"{path} is broken or not a checkpoint of fairseq ({_first_line(error)})") from None
     if not isinstance(content, dict):
@@ -170,7 +169,7 @@ def scan_pickle(path: Path) -> PickleScan:
     strings: set[str] = set()
     try:
         with _pickles(path) as stream:
-            for _ in range(1 if _is_zip(path) else PICKLES):
+            for _ in range(1 if is_archive(path) else PICKLES):
                 for opcode, argument, _ in pickletools.genops(stream):
                     if opcode.name in ("GLOBAL", "INST"):
                         names.add(_python3_name(str(argument)))
@@ -178,7 +177,7 @@ def scan_pickle(path: Path) -> PickleScan:
                         raise ValueError("it has names that are built while it is loaded")
                     elif isinstance(argument, str):
                         strings.add(argument)
-    except (OSError, BadZipFile, ValueError, KeyError, NotImplementedError, RuntimeError) as error:
+    except (OSError, ValueError, KeyError, NotImplementedError, RuntimeError) as error:
         raise CheckpointError(f"{path} cannot be read as a file of torch.save ({error})") from None
     return PickleScan(names, strings)
 
@@ -186,21 +185,12 @@ def scan_pickle(path: Path) -> PickleScan:
 @contextmanager
 def _pickles(path: Path) -> Iterator[IO[bytes]]:
     """Open the pickles of a file of either format as one stream."""
-    if not _is_zip(path):
+    if not is_archive(path):
         with path.open("rb") as file:
             yield file
         return
-    with ZipFile(path) as archive:
-        member = next((info for info in archive.infolist() if info.filename.endswith("/data.pkl")), None)
-        if member is None or member.file_size > path.stat().st_size:  # stored uncompressed
-            raise ValueError("it has no data.pkl")
-        with closing(BytesIO(archive.read(member))) as stream:
-            yield stream
-
-
-def _is_zip(path: Path) -> bool:
-    with path.open("rb") as file:
-        return file.read(len(ZIP)) == ZIP
+    with closing(BytesIO(read_pickle_bytes(path))) as stream:
+        yield stream
 
 
 def _python3_name(name: str) -> str:

@@ -2,7 +2,6 @@
 
 import pickletools
 import re
-import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,11 +11,18 @@ from torch import Tensor
 
 from seq2edge.errors import CheckpointError
 from seq2edge_export.loaders.hugging_face.config import CONFIG
-from seq2edge_export.loaders.state_dict import Namespace, StateDict, read_object, read_pickled, read_state_dict
+from seq2edge_export.loaders.state_dict import (
+    Namespace,
+    StateDict,
+    read_object,
+    read_pickle_bytes,
+    read_pickled,
+    read_state_dict,
+)
 
 Framework = Literal["opennmt-py", "eole"]
 Options = Mapping[str, Any]
-PICKLE, SAFETENSORS = "data.pkl", ".safetensors"
+SAFETENSORS = ".safetensors"
 VOCABULARY, WEIGHTS = "vocab.json", "model.*.safetensors"  # of eole
 TYPICAL = {"opt", "vocab", "argparse Namespace"}  # strings in the pickle of every checkpoint
 OUTPUT = "generator"
@@ -38,10 +44,8 @@ class OpenNmtFiles:
 def is_pt_file(path: Path) -> bool:
     """Return whether a pickle has the strings of an OpenNMT-py checkpoint; nothing is unpickled."""
     try:
-        with zipfile.ZipFile(path) as archive:
-            (name,) = (name for name in archive.namelist() if name.rpartition("/")[2] == PICKLE)
-            operations = pickletools.genops(archive.read(name))
-            return {text for _, text, _ in operations if isinstance(text, str)} >= TYPICAL
+        operations = pickletools.genops(read_pickle_bytes(path))
+        return {text for _, text, _ in operations if isinstance(text, str)} >= TYPICAL
     except Exception:  # any other file
         return False
 

@@ -19,6 +19,7 @@ from typing import Any
 
 from seq2edge.config.tokenizer import SpecialTokens, Split
 from seq2edge.errors import DataError
+from seq2edge.text.vocabularies.limits import check_piece_lengths
 
 WORD = re.compile(r"\w+|[^\w\s]")
 SUPERFLUOUS_SPACE = re.compile(r" (?=[.,;:!?)\]}%»])|(?<=[(\[{«]) ")
@@ -125,7 +126,9 @@ def read_ids(path: Path) -> dict[str, int]:
     """Return the id of every token, including special tokens."""
     try:
         text = path.read_text(encoding="utf-8")
-        return _from_json(json.loads(text)) if path.suffix == ".json" else _from_lines(text)
+        ids = _from_json(json.loads(text)) if path.suffix == ".json" else _from_lines(text)
+        check_piece_lengths(map(len, ids))
+        return ids
     except OSError as error:
         raise DataError(f"{path} cannot be read: {error.strerror}") from None
     except (ValueError, RecursionError) as error:

@@ -1,21 +1,21 @@
 """Vocabularies that use SentencePiece: a model alone, with a separate list of ids, or with the extra tokens of T5.
 
-The library follows the normalization tables of a model without bounds checks, so a model file is checked before it is
-loaded. The tables are a trie of what to replace (a double array of the library Darts) and the replacement texts.
+The library follows the normalization tables of a model without bounds checks, and allocates whatever they ask for, so a
+model file is checked before it is loaded.
 """
 
 import re
-import struct
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from itertools import groupby
 from pathlib import Path
 
-import numpy as np
 from sentencepiece import SentencePieceProcessor
 
 from seq2edge.bundle.protobuf import VARINT, BrokenFileError, Field, Message, MessageSchema, check_schema
 from seq2edge.config.tokenizer import SpecialTokens
 from seq2edge.errors import DataError
+from seq2edge.text.vocabularies.limits import check_expansion, check_piece_lengths, check_tables
 from seq2edge.text.vocabularies.plain import TokenList, read_ids
 
 SPACE = "▁"
@@ -24,13 +24,14 @@ LANGUAGE_TAG = re.compile(r">>.*?<<", re.DOTALL)
 
 MAX_BYTES = 2**26  # the largest models have some megabytes
 MAX_PIECES = 2**21
+MAX_TEST_BYTES = 2**16  # of texts that the library encodes while it loads the model
 # Fields of a model: pieces, trainer, normalizer, test, denormalizer.
 MODEL = MessageSchema("model", {1: Field(repeated=True), 2: Field(), 3: Field(), 4: Field(), 5: Field()})
 NORMALIZER = MessageSchema(
     "normalizer", {1: Field(text=True), 2: Field(), **dict.fromkeys((3, 4, 5), Field(wire_type=VARINT)), 6: Field()}
 )
-PIECES, NORMALIZERS, TABLES = 1, (3, 5), 2  # field numbers of sentencepiece_model.proto
-LEAF, BLOCK = np.uint32(1 << 31), 256  # of the trie
+PIECES, TRAINER, TEST, NORMALIZERS = 1, 2, 4, (3, 5)  # field numbers of sentencepiece_model.proto
+TABLES, UNKNOWN_TEXT = 2, 44  # of a normalizer, of the trainer
 
 
 class SentencePieceVocabulary:
@@ -46,12 +47,13 @@ class SentencePieceVocabulary:
         return ids
 
     def decode(self, ids: list[int]) -> str:
-        text: str = self.model.decode(ids)
-        return text
+        with _utf8("decode these tokens"):
+            return str(self.model.decode(ids))
 
     def tokenize(self, text: str) -> list[str]:
-        pieces: list[str] = self.model.encode(text, out_type=str)
-        return pieces
+        with _utf8("tokenize this text"):
+            pieces: list[str] = self.model.encode(text, out_type=str)
+            return pieces
 
     def unknown_characters(self, text: str, ids: Sequence[int]) -> int:
         pairs = zip(self.tokenize(text), ids, strict=True)
@@ -65,6 +67,15 @@ class SentencePieceVocabulary:
 
     def get_piece_size(self) -> int:
         return int(self.model.get_piece_size())
+
+
+@contextmanager
+def _utf8(what: str) -> Iterator[None]:
+    """Name the model if its pieces or tables are not UTF-8."""
+    try:
+        yield
+    except UnicodeDecodeError:
+        raise DataError(f"the SentencePiece model cannot {what}: its pieces or tables are not UTF-8") from None
 
 
 def load_sentencepiece(path: Path) -> SentencePieceVocabulary:
@@ -210,28 +221,14 @@ def _check_model(model: Message) -> None:
     check_schema(model, MODEL, max_fields=MAX_PIECES)
     if PIECES not in model.fields:
         raise BrokenFileError("it has no pieces")
+    check_piece_lengths(model.lengths(PIECES))
+    for trainer in model.messages(TRAINER):
+        check_piece_lengths(trainer.lengths(UNKNOWN_TEXT))  # that every unknown token is decoded to
+    if sum(model.lengths(TEST)) > MAX_TEST_BYTES:
+        raise BrokenFileError(f"its test data have more than {MAX_TEST_BYTES:,} bytes")
     for number in NORMALIZERS:
         for normalizer in model.messages(number):
             check_schema(normalizer, NORMALIZER, max_fields=len(NORMALIZER.fields))
             for tables in normalizer.contents(TABLES):
                 if tables:
-                    _check_tables(tables)
-
-
-def _check_tables(tables: bytes) -> None:
-    """Check the normalization tables: the length of the trie, the trie, and the zero-terminated texts."""
-    if len(tables) < 4:
-        raise BrokenFileError("its normalization tables are truncated")
-    (length,) = struct.unpack_from("<I", tables)
-    trie, texts = tables[4 : 4 + length], tables[4 + length :]
-    if len(trie) < length or not length or length % (4 * BLOCK) or not texts.endswith(b"\0"):
-        raise BrokenFileError("its normalization tables are truncated, or do not consist of whole blocks")
-    units = np.frombuffer(trie, "<u4")
-    positions = np.arange(len(units), dtype=np.uint64)
-    offsets = (units >> 10).astype(np.uint64) << ((units & (1 << 9)) >> 6).astype(np.uint64)
-    inner = (units & LEAF) == 0
-    inner[0] = True  # the root
-    if ((positions ^ offsets) | (BLOCK - 1))[inner].max(initial=0) >= len(units):
-        raise BrokenFileError("its normalization trie points outside itself")
-    if (units & ~LEAF)[~inner].max(initial=0) >= len(texts):
-        raise BrokenFileError("its normalization trie points past the end of its texts")
+                    check_expansion(check_tables(tables), "normalization tables")
