@@ -33,7 +33,9 @@ def compare(bundle: Path, texts: list[str], num_beams: int) -> None:
 
         alone = translate(one, texts, 1)
         ways: dict[str, Callable[[], list[Result]]] = {
-            **{f"batches of {size}": lambda size=size: translate(one, texts, size) for size in (7, 32, 300)},
+            "batches of 7": lambda: translate(one, texts, 7),
+            "batches of 32": lambda: translate(one, texts, 32),
+            "batches of 300": lambda: translate(one, texts, 300),
             "shuffled, batches of 32": lambda: shuffled(32),
             "two workers, batches of 300": lambda: translate(two, texts, 300),
         }
