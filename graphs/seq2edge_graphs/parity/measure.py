@@ -256,9 +256,9 @@ def _cross_difference(engine: OnnxEngine, sources: list[list[int]], recording: B
 def _largest_difference(
     ours: Scores, theirs: Scores, mask: NDArray[np.bool_], axes: Sequence[str | int]
 ) -> float:  # (B, ..., S, ...)
-    """Compare cross-attention states; the engine may have padded its sources more than the source model."""
-    ours = ours[tuple(map(slice, theirs.shape))]
-    return float(np.abs((ours - theirs) * _broadcast_mask(mask, axes)).max())
+    """Compare cross-attention states; an engine may have padded its sources beyond the mask."""
+    real = tuple(slice(mask.shape[1] if axis == tensor_names.SOURCE_LENGTH else None) for axis in axes)
+    return float(np.abs((ours[real] - theirs[real]) * _broadcast_mask(mask, axes)).max())
 
 
 def _broadcast_mask(mask: NDArray[np.bool_], axes: Sequence[str | int]) -> NDArray[np.bool_]:
