@@ -20,6 +20,7 @@ class TokenizerSettings:
     tokenizer: Literal["unigram", "bpe"] = setting("unigram", "type of SentencePiece model")
     joint_vocabulary: bool = setting(True, "one vocabulary for both languages")
     character_coverage: float = setting(0.9995, "share of the characters that get a piece; the others become bytes")
+    split_digits: bool = setting(False, "give every digit its own piece, so that unseen numbers can be copied")
 
 
 @dataclass(frozen=True, kw_only=True)
