@@ -53,7 +53,7 @@ class TrainingSettings:
     evaluate_every: int = setting(500, "updates between evaluations on the dev set")
     save_every: int = setting(100, "updates between saved states")
     average: int = setting(5, "number of last evaluated weights that are averaged")
-    patience: int = setting(10, "evaluations without a better BLEU after which training ends")
+    patience: int = setting(10, "evaluations without a better one after which training ends")
     seed: int = setting(1, "random seed")
     device: Literal["auto", "cpu", "cuda"] = setting("auto", "device to train on; auto keeps that of a resumed run")
     precision: Literal["auto", "fp32", "bf16"] = setting(
