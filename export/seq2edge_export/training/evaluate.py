@@ -53,8 +53,8 @@ def dev_bleu(model: Transformer, dev: DevSet) -> float:
 def bleu_noise(dev: DevSet) -> float:
     """Return the BLEU below which the dev set is too small to tell models apart.
 
-    BLEU is the geometric mean of the precisions of 1- to 4-grams, which fall about geometrically: p4 = BLEU² / p1, so at
-    least BLEU² of the 4-grams match. They are the rarest matches and vary most; there must be ``MIN_MATCHES``.
+    BLEU is the geometric mean of the precisions of 1- to 4-grams, which fall about geometrically: p4 = BLEU² / p1, so
+    at least BLEU² of the 4-grams match. They are the rarest matches and vary most; there must be ``MIN_MATCHES``.
     """
     from sacrebleu.metrics.bleu import BLEU
 
