@@ -120,7 +120,7 @@ def bundle_systems(
     systems = []
     for precision, bundle in bundles.items():
         comparison = compare_bundles(bundle, float_bundle, texts[:AGREEMENT_SENTENCES])
-        logits = comparison.forced_difference(comparison.source_targets(), batch_size=16).logits
+        logits = comparison.forced_difference(comparison.source_targets(), 16).logits
         systems.append(
             System(
                 f"seq2edge {precision}", bundle.size, translate_bundle(bundle), round(logits.same_top / logits.steps, 4)

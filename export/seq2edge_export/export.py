@@ -147,7 +147,9 @@ def write_bundle(
         for name, file in source_model.tokenizer_files.items():
             shutil.copyfile(file, folder / name)
         made = Bundle(folder, _manifest(source_model, options, describe_files(folder)))
-        manifest = quantize_in_place(made, options.quantization, progress.stage, progress.precision_chosen)
+        manifest = quantize_in_place(
+            made, options.quantization, progress.stage, progress.precision_chosen, compare=options.compare
+        )
         made = replace(made, manifest=manifest)
         if options.compare:
             progress.stage("comparing with the source model")
@@ -169,7 +171,7 @@ def _compare(
         unfinished, source_model, texts=quantization.texts, references=quantization.references, release=release
     )
     if not verdict.passed:
-        raise ParityError(f"{verdict}; nothing was written, use --no-verify to write it anyway")
+        raise ParityError(f"{verdict}; nothing was written: {quantization.advice}")
     return replace(unfinished.manifest, parity=verdict.parity)
 
 

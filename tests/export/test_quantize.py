@@ -15,6 +15,7 @@ from seq2edge.bundle.bundle import load_bundle
 from seq2edge.config.parity import LIMITS
 from seq2edge.errors import ParityError, UsageError
 from seq2edge_export.export import export_bundle
+from seq2edge_graphs.quantize.calibration import RANDOM_SENTENCES
 from seq2edge_graphs.quantize.config import QuantizationConfig, TargetPrecision
 from seq2edge_graphs.quantize.pipeline import quantize_bundle
 
@@ -151,8 +152,33 @@ def test_a_bundle_that_loses_too_much_is_not_written(
     full: Path, tmp_path: Path, references: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(LIMITS, "int4", replace(LIMITS["int4"], mean_kl=0.0))
-    with pytest.raises(ParityError, match="the mean divergence is"):
+    with pytest.raises(ParityError, match=r"the mean divergence is .* nothing was written: --calibrate .* helps"):
         quantize_bundle(
             full, tmp_path / "out", QuantizationConfig(precision="int4", texts=TEXTS, references=references)
         )
     assert not list(tmp_path.iterdir())
+
+
+def test_int4_calibrates_itself_and_gives_the_same_bytes_each_time(full: Path, tmp_path: Path) -> None:
+    first, second = (
+        quantize_bundle(full, tmp_path / name, QuantizationConfig(precision="int4"), compare=False) for name in "ab"
+    )
+    assert first.manifest == second.manifest  # with the hashes of all files
+    assert first.manifest.quantization is not None
+    assert first.manifest.quantization.calibration == RANDOM_SENTENCES
+
+
+def test_int4_keeps_the_embeddings_in_8_bits_if_the_limits_need_it(
+    full: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = QuantizationConfig(precision="int4", texts=TEXTS)
+    better = quantize_bundle(full, tmp_path / "better", config).manifest
+    monkeypatch.setitem(LIMITS, "int4", replace(LIMITS["int4"], mean_kl=1.0, clear_agreement=0.0))
+    small = quantize_bundle(full, tmp_path / "small", config).manifest
+    assert better.quantization is not None
+    assert better.quantization.others == {"source_embedding.tokens.weight": "int8"}
+    assert small.quantization is not None
+    assert not small.quantization.others
+    assert better.parity is not None
+    assert small.parity is not None
+    assert better.parity.mean_kl < small.parity.mean_kl

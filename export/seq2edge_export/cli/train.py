@@ -40,9 +40,9 @@ def command(
 ) -> None:
     """Train a translation model on lines of  source<TAB>target  in UTF-8.
 
-    The checkpoint is the best average of recent weights so far and can be used while the training continues.
-    training/log.csv and training/curves.png in its folder show the learning curves. To continue an interrupted run,
-    repeat the command with --resume.
+    The checkpoint is the best average of recent weights so far, by BLEU on the dev set, or by its loss while BLEU is
+    too low to tell models apart; it can be used while the training continues. training/log.csv and training/curves.png
+    in its folder show the learning curves. To continue an interrupted run, repeat the command with --resume.
     """
     from seq2edge_export.training.config import Job
     from seq2edge_export.training.loop import train

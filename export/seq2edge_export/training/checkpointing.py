@@ -18,7 +18,7 @@ from seq2edge_export.checkpoint import CheckpointConfig, save_weights, weights_o
 from seq2edge_export.loaders.state_dict import check_archive
 from seq2edge_export.model.transformer import Transformer
 from seq2edge_export.training.config import Job, ModelSettings, TokenizerSettings, TrainingSettings
-from seq2edge_export.training.report import Evaluation
+from seq2edge_export.training.report import Evaluation, best_of
 from seq2edge_export.training.tokenizer import MODEL_NAMES
 
 STATE_KEYS = {"progress", "model", "optimizer", "random", "cuda_random", "settings"}
@@ -42,6 +42,15 @@ class TrainingProgress:
     loss_sum: float = 0.0  # since the last evaluation
     loss_tokens: int = 0
     history: list[Evaluation] = field(default_factory=list)
+    best_step: int = 0  # of the evaluation whose weights are the checkpoint
+
+    @property
+    def best(self) -> Evaluation | None:
+        return next((row for row in self.history if row.step == self.best_step), None)
+
+    @property
+    def evaluations_since_best(self) -> int:
+        return sum(row.step > self.best_step for row in self.history)
 
 
 def save_state(path: Path, progress: TrainingProgress, model: Any, optimizer: Any, settings: dict[str, Any]) -> None:
@@ -80,7 +89,9 @@ def restore(state: dict[str, Any], model: Any, optimizer: Any) -> TrainingProgre
     if state["cuda_random"] and torch.cuda.is_available():
         torch.cuda.set_rng_state_all(state["cuda_random"])
     values = dict(state["progress"])
-    values["history"] = [Evaluation(**row) for row in values["history"]]
+    history = values["history"] = [Evaluation(**row) for row in values["history"]]
+    if history and "best_step" not in values:  # a state of version 0.1.0 or before: it always took the highest BLEU
+        values["best_step"] = best_of(history, noise=0.0).step
     return TrainingProgress(**values)
 
 

@@ -20,6 +20,7 @@ class TokenizerSettings:
     tokenizer: Literal["unigram", "bpe"] = setting("unigram", "type of SentencePiece model")
     joint_vocabulary: bool = setting(True, "one vocabulary for both languages")
     character_coverage: float = setting(0.9995, "share of the characters that get a piece; the others become bytes")
+    split_digits: bool = setting(False, "give every digit its own piece, so that unseen numbers can be copied")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,7 +53,7 @@ class TrainingSettings:
     evaluate_every: int = setting(500, "updates between evaluations on the dev set")
     save_every: int = setting(100, "updates between saved states")
     average: int = setting(5, "number of last evaluated weights that are averaged")
-    patience: int = setting(10, "evaluations without a better BLEU after which training ends")
+    patience: int = setting(10, "evaluations without a better one after which training ends")
     seed: int = setting(1, "random seed")
     device: Literal["auto", "cpu", "cuda"] = setting("auto", "device to train on; auto keeps that of a resumed run")
     precision: Literal["auto", "fp32", "bf16"] = setting(

@@ -1,5 +1,6 @@
 """Compute loss and BLEU on the dev set."""
 
+import math
 from dataclasses import dataclass
 
 import torch
@@ -15,6 +16,7 @@ from seq2edge_export.tracing.graph_modules import transformer_graphs
 from seq2edge_export.training.data import Batch, Encoded, lengths_of, make_batch, plan_in_order
 
 BATCH_TOKENS = 4096
+MIN_MATCHES = 25  # matching 4-grams: their number varies by 5, a fifth, and BLEU by a quarter of that
 
 
 @dataclass(frozen=True)
@@ -46,6 +48,19 @@ def dev_bleu(model: Transformer, dev: DevSet) -> float:
 
     bleu = BLEU(tokenize=dev.bleu_tokenizer, force=True)  # force: no warning about tokenized text
     return float(bleu.corpus_score(translate(model, dev), [dev.references]).score)
+
+
+def bleu_noise(dev: DevSet) -> float:
+    """Return the BLEU below which the dev set is too small to tell models apart.
+
+    BLEU is the geometric mean of the precisions of 1- to 4-grams, which fall about geometrically: p4 = BLEU² / p1, so
+    at least BLEU² of the 4-grams match. They are the rarest matches and vary most; there must be ``MIN_MATCHES``.
+    """
+    from sacrebleu.metrics.bleu import BLEU
+
+    bleu = BLEU(tokenize=dev.bleu_tokenizer, force=True)
+    fourgrams = bleu.corpus_score(dev.references, [dev.references]).totals[3]
+    return 100 * min(1.0, math.sqrt(MIN_MATCHES / max(fourgrams, 1)))
 
 
 def translate(model: Transformer, dev: DevSet) -> list[str]:

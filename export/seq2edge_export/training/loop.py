@@ -31,9 +31,9 @@ from seq2edge_export.training.checkpointing import (
 )
 from seq2edge_export.training.config import Job, TrainingSettings
 from seq2edge_export.training.data import Encoded, Pairs, encode_pairs, lengths_of, plan_epoch, read_pairs
-from seq2edge_export.training.evaluate import DevSet, dev_bleu, dev_loss
+from seq2edge_export.training.evaluate import DevSet, bleu_noise, dev_bleu, dev_loss
 from seq2edge_export.training.learner import Learner, learning_rate
-from seq2edge_export.training.report import Evaluation, best_of, draw_curves, since_best, write_card, write_table
+from seq2edge_export.training.report import Evaluation, best_of, draw_curves, write_card, write_table
 from seq2edge_export.training.tokenizer import TOKENS, load_tokenizer, train_tokenizer
 
 STORED_AS = {"fp32": torch.float32, "fp16": torch.float16}
@@ -128,6 +128,7 @@ class Run:
         self.learner = Learner(config.architecture, self.settings, config.tokens)
         self.progress = restore(state, self.learner.model, self.learner.optimizer)
         self.epochs = Epochs(data.train, self.settings)
+        self.noise = bleu_noise(data.dev)
 
     def convert_checkpoint(self) -> None:
         """Rewrite the best weights after the setting ``store`` has changed."""
@@ -147,12 +148,11 @@ class Run:
                 self._save()
         if not self._is_evaluated():
             self._evaluate()
-        self._write_card()
-        return best_of(self.progress.history)
+        return self._write_card()
 
     def _is_over(self) -> bool:
-        """Return whether all updates are done, or BLEU has not improved for too long."""
-        out_of_patience = since_best(self.progress.history) >= self.settings.patience
+        """Return whether all updates are done, or no evaluation was better for too long."""
+        out_of_patience = self.progress.evaluations_since_best >= self.settings.patience
         return self.progress.step >= self.settings.max_steps or out_of_patience
 
     def _is_evaluated(self) -> bool:
@@ -197,7 +197,9 @@ class Run:
         )
         progress.history.append(row)
         progress.loss_sum, progress.loss_tokens = 0.0, 0
-        self._publish(best=best_of(progress.history) is row)
+        candidates = [row] if progress.best is None else [progress.best, row]  # the first wins a tie
+        progress.best_step = best_of(candidates, noise=self.noise).step
+        self._publish(best=progress.best is row)
 
     def _publish(self, *, best: bool) -> None:
         """Write the results of an evaluation; the state is last, so that a killed run evaluates again."""
@@ -216,10 +218,13 @@ class Run:
         with saving(self.job.output):
             checkpoint.save_weights(path, weights, dtype=self.dtype)
 
-    def _write_card(self) -> None:
-        best, pairs = best_of(self.progress.history), {"train": len(self.data.train), "dev": len(self.data.dev.encoded)}
+    def _write_card(self) -> Evaluation:
+        """Write the model card of the checkpoint and return its evaluation."""
+        best, pairs = self.progress.best, {"train": len(self.data.train), "dev": len(self.data.dev.encoded)}
+        assert best is not None
         with saving(self.job.output):
             write_card(self.job, self.config, best, pairs=pairs)
+        return best
 
     def _save(self) -> None:
         with saving(self.job.output):

@@ -55,14 +55,9 @@ class Evaluation:
     dev_bleu: float
 
 
-def best_of(history: list[Evaluation]) -> Evaluation:
-    """Return the evaluation with the highest BLEU, or the lowest loss if BLEU is equal (as at the beginning)."""
-    return max(history, key=lambda row: (row.dev_bleu, -row.dev_loss))
-
-
-def since_best(history: list[Evaluation]) -> int:
-    """Return the number of evaluations after the best one."""
-    return len(history) - 1 - history.index(best_of(history)) if history else 0
+def best_of(history: list[Evaluation], *, noise: float) -> Evaluation:
+    """Return the evaluation with the highest BLEU; below ``noise`` BLEU is the same as 0, and the loss decides."""
+    return max(history, key=lambda row: (row.dev_bleu if row.dev_bleu >= noise else 0.0, -row.dev_loss))
 
 
 def write_table(history: list[Evaluation], path: Path) -> None:

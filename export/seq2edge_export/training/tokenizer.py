@@ -53,6 +53,7 @@ def _train(texts: Iterable[str], settings: TokenizerSettings, seed: int) -> byte
             model_type=settings.tokenizer,
             vocab_size=settings.vocabulary,
             character_coverage=settings.character_coverage,
+            split_digits=settings.split_digits,
             byte_fallback=True,
             normalization_rule_name="nmt_nfkc",
             num_threads=1,  # the pieces depend on the number of threads

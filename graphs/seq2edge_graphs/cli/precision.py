@@ -19,6 +19,7 @@ PRECISION = (
     "auto finds the fewest bits within --max-bleu-loss."
 )
 KEEP = "Weights to keep in the next higher precision, such as 'decoder.0.*'; can be repeated."
+CALIBRATE = "Sentences to calibrate 4-bit weights with, one per line.  [default: random tokens]"
 MAX_BLEU_LOSS = "With --precision auto: the largest loss of BLEU on --input."
 
 
@@ -33,7 +34,7 @@ def precision_options(default: str, *, choices: Sequence[str]) -> Callable[[F], 
             "--input", "source", type=FILE, help="Sentences to compare on, one per line.  [default: built-in]"
         )
         @click.option("--reference", type=FILE, help="Their translations, for BLEU and chrF.")
-        @click.option("--calibrate", type=FILE, help="Sentences to calibrate 4-bit weights with, one per line.")
+        @click.option("--calibrate", type=FILE, help=CALIBRATE)
         @wraps(command)
         def with_quantization(
             precision: Any,

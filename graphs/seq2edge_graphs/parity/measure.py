@@ -47,6 +47,14 @@ class LogitDifference:
     same_clear: int = 0
     divergence: float = 0.0
 
+    @property
+    def clear_agreement(self) -> float:
+        return self.same_clear / self.clear if self.clear else 1.0
+
+    @property
+    def mean_kl(self) -> float:
+        return self.divergence / self.steps
+
     def add(self, bundle: Scores, source: Scores) -> float:
         """Compare rows of logits (R, V), and return their largest difference: infinite if one is not finite."""
         self.steps += len(bundle)
@@ -148,15 +156,15 @@ class ParityComparison:
         with self.open_source() as engine:
             return [list(one.tokens) for one in self.task.translate(engine, 1, 1)]
 
-    def forced_difference(self, targets: list[list[int]], batch_size: int) -> ForcedDifference:
+    def forced_difference(self, targets: list[list[int]], *batch_sizes: int) -> ForcedDifference:
         """Compare the cross-attention states and the logits of every step."""
         forced = ForcedDifference()
         with TemporaryDirectory(prefix="seq2edge-") as folder:
             file = Path(folder) / RECORDING
             with self.open_source() as source:
-                record_forced_logits(source, self.task, targets, file, (batch_size,))
+                record_forced_logits(source, self.task, targets, file, batch_sizes)
             with open_engine(self.bundle, self.device_config) as engine:
-                compare_forced(engine, self.task, targets, file, forced, (batch_size,))
+                compare_forced(engine, self.task, targets, file, forced, batch_sizes)
         return forced
 
     def hypothesis_pairs(self, num_beams: int, batch_size: int) -> Pairs:
@@ -189,8 +197,8 @@ def measure(comparison: ParityComparison, references: Sequence[str] | None = Non
         cross_difference=round_figure(findings.forced.cross),
         logit_difference=round_figure(logits.largest),
         top1_agreement=logits.same_top / logits.steps,
-        clear_agreement=logits.same_clear / logits.clear if logits.clear else 1.0,
-        mean_kl=round_figure(logits.divergence / logits.steps),
+        clear_agreement=logits.clear_agreement,
+        mean_kl=round_figure(logits.mean_kl),
         greedy_equal=min(map(share_equal, greedy), default=0.0),
         beam_equal=min(map(share_equal, beam), default=0.0),
         score_difference=round_figure(max(map(score_difference, [*greedy, *beam]), default=0.0)),

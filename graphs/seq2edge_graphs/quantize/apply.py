@@ -49,6 +49,13 @@ def weight_names(graphs: Collection[ir.Model]) -> list[str]:
     return list(dict.fromkeys(weight.name for model in graphs for weight in quantizable_weights(model.graph)))
 
 
+def embedding_names(graphs: Collection[ir.Model]) -> list[str]:
+    """Return the names of the embeddings and of the output projection, the product with the most channels."""
+    weights = [weight for model in graphs for weight in quantizable_weights(model.graph)]
+    output = max((weight for weight in weights if weight.products), key=lambda weight: len(weight.channels()))
+    return list(dict.fromkeys([weight.name for weight in weights if weight.lookups] + [output.name]))
+
+
 def plan_precision(graphs: Collection[ir.Model], precision: Precision, *, keep: Sequence[str] = ()) -> Plan:
     """Plan one precision for all weights, and the next higher one for those that match a pattern of ``keep``."""
     names = weight_names(graphs)

@@ -124,7 +124,7 @@ class _PrecisionTrials:
             self.progress(f"measuring the divergence of {group.name} ({number} of {len(groups)})")
             with temporary_bundle(self.bundle, dict.fromkeys(group.weights, LADDER[0][0]), self.grams) as trial:
                 logits = compare_bundles(trial, self.bundle, texts).forced_difference(targets, BATCH_SIZE).logits
-            measured.append(replace(group, divergence=logits.divergence / logits.steps))
+            measured.append(replace(group, divergence=logits.mean_kl))
         return sorted(measured, key=lambda group: -group.divergence / group.elements)
 
     def loss(self, plan: Plan) -> float:

@@ -2,8 +2,11 @@
 
 Only the sums of outer products are kept: for each product the Gram matrix of the rows on its left. The sentences are
 translated one by one, so that no row is padding, and greedily, so that the decoder reads its own output.
+
+Without text, sentences are made of random tokens of the vocabulary, which works for every language and tokenizer.
 """
 
+import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -21,6 +24,8 @@ from seq2edge.devices.session import open_session
 from seq2edge.engine.engine import OnnxEngine
 from seq2edge.errors import DataError
 from seq2edge.search.batch_decode import decode
+from seq2edge.text.tokenizer import Tokenizer
+from seq2edge_graphs.parity.record import ParityTask
 from seq2edge_graphs.passes.subgraph import expose
 from seq2edge_graphs.quantize.gptq import Gram
 from seq2edge_graphs.quantize.weights import quantizable_weights
@@ -28,14 +33,33 @@ from seq2edge_graphs.quantize.weights import quantizable_weights
 if TYPE_CHECKING:
     from onnxruntime import InferenceSession
 
+RANDOM_SENTENCES = 64
+RANDOM_LENGTHS = range(4, 25)  # in tokens, without special ones
+RANDOM_NEW_TOKENS = 48  # a model may never end the translation of random tokens
+ZIPF_OFFSET = 2.7  # of the Zipf-Mandelbrot law
 ROWS_PER_PRODUCT = 256  # a few large matrix products are faster than many small ones
 
 
-def collect_grams(bundle: Bundle, sources: Sequence[list[int]]) -> dict[str, Gram]:
+def random_sources(bundle: Bundle, tokenizer: Tokenizer) -> list[list[int]]:
+    """Return seeded sentences of random tokens with natural frequencies, as vocabularies are sorted by frequency."""
+    tokens, vocabulary = bundle.manifest.tokens, tokenizer.source
+    special = {tokens.pad, tokens.bos, tokens.eos, tokens.unk} | vocabulary.unknown_ids
+    ids = [number for number in range(vocabulary.get_piece_size()) if number not in special]
+    frequencies = 1 / (np.arange(len(ids)) + ZIPF_OFFSET)
+    random = np.random.default_rng(0)
+    lengths = random.choice(RANDOM_LENGTHS, RANDOM_SENTENCES)
+    sources = [random.choice(ids, length, p=frequencies / frequencies.sum()).tolist() for length in lengths]
+    return [tokenizer.frame.truncate(tokenizer.frame.wrap(one), bundle.manifest.max_positions) for one in sources]
+
+
+def collect_grams(
+    bundle: Bundle, sources: Sequence[list[int]], *, max_new_tokens: int = sys.maxsize
+) -> dict[str, Gram]:
     """Return the Gram matrix of each weight of a float32 bundle, from the translation of some sentences."""
     if not sources:
         raise DataError("there is no sentence to calibrate with; give some")
-    options = replace(bundle.manifest.generation, num_beams=1, num_return_sequences=1, do_sample=False)
+    task = ParityTask(list(sources), bundle.manifest.generation, max_new_tokens)
+    options = replace(task.options(1), do_sample=False)
     sessions: dict[str, RecordingSession] = {}
 
     with TemporaryDirectory() as folder:
@@ -109,12 +133,12 @@ class GramAccumulator:
 
     def gram(self) -> Gram:
         self._sum_pending()
-        return np.asarray(self.total / max(self.count, 1))
+        return np.asarray(self.total / max(self.count, 1), np.float32)
 
     def _sum_pending(self) -> None:
         if self.pending:
             rows = np.concatenate(self.pending)
-            self.total = self.total + (rows.T @ rows).astype(np.float64)
+            self.total = self.total + rows.T @ rows
             self.count += len(rows)
             self.pending = []
 

@@ -18,7 +18,12 @@ class QuantizationConfig:
     max_bleu_loss: float | None = None  # only with "auto"
     texts: Sequence[str] | None = None  # to measure on; None for a built-in set
     references: Sequence[str] | None = None  # translations of the texts, for BLEU
-    calibration: Sequence[str] = ()  # sentences to calibrate the rounding to 4 bits with
+    calibration: Sequence[str] = ()  # sentences to calibrate the rounding to 4 bits with; none: random tokens
+
+    @property
+    def advice(self) -> str:
+        """Say what helps if the outputs differ too much."""
+        return ADVICE.get(self.precision, "") + "use --no-verify to write it anyway"
 
     def __post_init__(self) -> None:
         if self.precision == "auto" and (self.references is None or self.max_bleu_loss is None):
@@ -37,4 +42,9 @@ class QuantizationConfig:
             raise UsageError(f"--max-bleu-loss is {self.max_bleu_loss}, but must be at least 0")
 
 
+ADVICE = {
+    "int4": "--calibrate with sentences in the source language helps, and so does --keep-precision 'decoder.*', which "
+    "keeps more weights in 8 bits, or --precision int8; ",
+    "int8": "--keep-precision 'decoder.*' helps, which keeps weights in 16 bits, or --precision fp16; ",
+}
 FP32 = QuantizationConfig()

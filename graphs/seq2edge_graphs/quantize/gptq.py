@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from seq2edge_graphs.quantize.storage import round_up_to_bfloat16
 from seq2edge_graphs.quantize.weights import Floats
 
-Gram = NDArray[np.float64]  # (K, K)
+Gram = NDArray[np.float32]  # (K, K); those of all weights take about as much memory as the model in float32
 
 BLOCK_SIZES = (32, 16)  # the first that divides the channel
 ZERO = 8  # the integer that represents 0
@@ -97,7 +97,7 @@ def _round_block(
 
 def _inverse_factor(gram: Gram) -> NDArray[np.float64]:
     """Return the upper Cholesky factor of the inverse Gram matrix: row k is the effect of an error at k on the rest."""
-    damped = gram + DAMPING * max(gram.trace() / len(gram), 1e-12) * np.eye(len(gram))
+    damped = gram.astype(np.float64) + DAMPING * max(gram.trace() / len(gram), 1e-12) * np.eye(len(gram))
     factor: NDArray[np.float64] = np.linalg.cholesky(np.linalg.inv(damped)).T
     return factor
 

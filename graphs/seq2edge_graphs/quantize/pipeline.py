@@ -16,12 +16,13 @@ from seq2edge.errors import ParityError, UsageError
 from seq2edge.text.tokenizer import bundle_tokenizer
 from seq2edge_graphs.bundle_writer import check_target, describe_files, write_manifest
 from seq2edge_graphs.parity.measure import measure
+from seq2edge_graphs.parity.record import BATCH_SIZES
 from seq2edge_graphs.parity.sentences import encode_sentences
-from seq2edge_graphs.quantize.apply import Grams, Plan, plan_precision
+from seq2edge_graphs.quantize.apply import Grams, Plan, embedding_names, plan_precision
 from seq2edge_graphs.quantize.auto_precision import PrecisionChoice, choose_precisions
-from seq2edge_graphs.quantize.calibration import collect_grams
+from seq2edge_graphs.quantize.calibration import RANDOM_NEW_TOKENS, collect_grams, random_sources
 from seq2edge_graphs.quantize.config import QuantizationConfig
-from seq2edge_graphs.quantize.rewrite import compare_bundles, load_graphs, write_graphs
+from seq2edge_graphs.quantize.rewrite import compare_bundles, load_graphs, temporary_bundle, write_graphs
 
 TOOLS = ("onnx-ir", "numpy")
 Progress = Callable[[str], None]
@@ -47,7 +48,7 @@ def quantize_bundle(
         for name in float_bundle.manifest.files:
             shutil.copyfile(float_bundle.folder / name, folder / name)
         bundle = Bundle(folder, replace(float_bundle.manifest, parity=None))
-        bundle = replace(bundle, manifest=quantize_in_place(bundle, config, progress, explain))
+        bundle = replace(bundle, manifest=quantize_in_place(bundle, config, progress, explain, compare=compare))
         if compare:
             progress("comparing with float32")
             bundle = replace(bundle, manifest=_verify(bundle, float_bundle, config))
@@ -61,18 +62,26 @@ def quantize_in_place(
     config: QuantizationConfig,
     progress: Progress = lambda _: None,
     explain: Explain = lambda _: None,
+    *,
+    compare: bool = True,
 ) -> Manifest:
-    """Rewrite the graphs of an unfinished float32 bundle, and return its new manifest."""
+    """Rewrite the graphs of an unfinished float32 bundle, and return its new manifest.
+
+    Without ``compare``, int4 is not measured, and all weights get 4 bits.
+    """
     if config.precision == "fp32":
         return bundle.manifest
-    grams = _calibrate(bundle, config, progress)
+    grams, sentences = _calibrate(bundle, config, progress)
     plan, precision = _plan(bundle, config, grams, progress, explain)
+    if config.precision == "int4" and compare and not _is_within_limits(bundle, plan, grams, config, progress):
+        progress("keeping the embeddings in 8 bits, which 4 bits change most")
+        plan = {**plan, **dict.fromkeys(embedding_names(load_graphs(bundle).values()), "int8")}
     progress(f"writing the weights in {precision}")
     write_graphs(bundle, plan, bundle.folder, grams)
     return replace(
         bundle.manifest,
         precision=precision,
-        quantization=_describe(plan, precision, config),
+        quantization=_describe(plan, precision, sentences),
         tools={**bundle.manifest.tools, "seq2edge": __version__, **{name: version(name) for name in TOOLS}},
         files=describe_files(bundle.folder),
     )
@@ -88,17 +97,22 @@ def _check_fp32(bundle: Bundle) -> None:
         raise UsageError(f"{bundle.folder} has a shortlist; quantize the bundle without it, then add the shortlist")
 
 
-def _calibrate(bundle: Bundle, config: QuantizationConfig, progress: Progress) -> Grams | None:
-    if not config.calibration:
-        return None
+def _calibrate(bundle: Bundle, config: QuantizationConfig, progress: Progress) -> tuple[Grams, int]:
+    """Return the Gram matrices for rounding to 4 bits, and the number of sentences that they come from."""
+    if config.precision not in ("int4", "auto") or bundle.manifest.dialect == "portable":
+        return {}, 0
     progress("calibrating")
-    tokenizer, max_tokens = bundle_tokenizer(bundle), bundle.manifest.max_positions
-    sources, _ = encode_sentences(config.calibration, tokenizer, max_tokens=max_tokens)
-    return collect_grams(bundle, sources)
+    tokenizer, max_new_tokens = bundle_tokenizer(bundle), RANDOM_NEW_TOKENS
+    if config.calibration:
+        max_tokens = bundle.manifest.max_positions
+        sources, max_new_tokens = encode_sentences(config.calibration, tokenizer, max_tokens=max_tokens)
+    else:
+        sources = random_sources(bundle, tokenizer)
+    return collect_grams(bundle, sources, max_new_tokens=max_new_tokens), len(sources)
 
 
 def _plan(
-    bundle: Bundle, config: QuantizationConfig, grams: Grams | None, progress: Progress, explain: Explain
+    bundle: Bundle, config: QuantizationConfig, grams: Grams, progress: Progress, explain: Explain
 ) -> tuple[Plan, Precision]:
     if config.precision != "auto":
         return plan_precision(load_graphs(bundle).values(), config.precision, keep=config.keep), config.precision
@@ -108,9 +122,19 @@ def _plan(
     return choice.plan, precisions.pop() if len(precisions) == 1 else "mixed"
 
 
-def _describe(plan: Plan, precision: Precision, config: QuantizationConfig) -> Quantization:
+def _is_within_limits(bundle: Bundle, plan: Plan, grams: Grams, config: QuantizationConfig, progress: Progress) -> bool:
+    """Return whether the next tokens are predicted closely enough for the limits of 4 bits."""
+    progress("measuring the divergence of 4 bits")
+    with temporary_bundle(bundle, plan, grams) as trial:
+        comparison = compare_bundles(trial, bundle, config.texts)
+        logits = comparison.forced_difference(comparison.source_targets(), *BATCH_SIZES).logits
+    limits = LIMITS["int4"]
+    return logits.clear_agreement >= limits.clear_agreement and logits.mean_kl <= limits.mean_kl
+
+
+def _describe(plan: Plan, precision: Precision, sentences: int) -> Quantization:
     others = {name: one for name, one in plan.items() if one != precision}
-    return Quantization(weights=dict(Counter(plan.values())), others=others, calibration=len(config.calibration))
+    return Quantization(weights=dict(Counter(plan.values())), others=others, calibration=sentences)
 
 
 def _verify(bundle: Bundle, float_bundle: Bundle, config: QuantizationConfig) -> Manifest:
@@ -118,7 +142,7 @@ def _verify(bundle: Bundle, float_bundle: Bundle, config: QuantizationConfig) ->
     failures = failed_limits(parity, LIMITS[bundle.manifest.precision])
     if failures:
         raise ParityError(
-            f"the outputs of the bundle differ too much from float32: {'; '.join(failures)}; nothing was written "
-            "(--no-verify writes it anyway)"
+            f"the outputs of the bundle differ too much from float32: {'; '.join(failures)}; nothing was written: "
+            f"{config.advice}"
         )
     return replace(bundle.manifest, parity=parity)

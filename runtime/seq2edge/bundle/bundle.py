@@ -55,7 +55,7 @@ class Quantization:
     others: dict[
         str, Precision
     ]  # weights whose precision differs from that of the bundle, by name; all of them if it is mixed
-    calibration: int  # number of calibration sentences; 0: rounded to nearest
+    calibration: int  # number of calibration sentences, given or random; 0: rounded to nearest
 
 
 @dataclass(frozen=True, kw_only=True)

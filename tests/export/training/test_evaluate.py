@@ -10,7 +10,7 @@ from seq2edge_export.model.transformer import Transformer
 from seq2edge_export.training import evaluate
 from seq2edge_export.training.config import Job
 from seq2edge_export.training.data import Encoded
-from seq2edge_export.training.evaluate import DevSet, dev_bleu, dev_loss
+from seq2edge_export.training.evaluate import DevSet, bleu_noise, dev_bleu, dev_loss
 from seq2edge_export.training.tokenizer import TOKENS
 
 ROWS: list[Encoded] = [([5, 6, 7, 3], [8, 9, 3]), ([10, 3], [11, 12, 13, 14, 3]), ([15, 16, 3], [17, 3])]
@@ -49,3 +49,13 @@ def test_the_bleu_tokenizer_for_chinese_compares_characters(monkeypatch: pytest.
     references = ["猫看见一只老狗在屋里"]
     assert dev_bleu(None, dev_set(references, bleu_tokenizer="zh")) > 50  # type: ignore[arg-type]
     assert dev_bleu(None, dev_set(references)) < 5  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("sentences", "noise"), [(1, 100), (25, 50), (2500, 5)])
+def test_a_larger_dev_set_measures_a_lower_bleu(sentences: int, noise: float) -> None:
+    references = ["the cat sees the old red dog"] * sentences  # four 4-grams each
+    assert bleu_noise(dev_set(references)) == pytest.approx(noise)
+
+
+def test_a_dev_set_without_4_grams_never_measures_bleu() -> None:
+    assert bleu_noise(dev_set(["a cat", ""])) == 100

@@ -1,7 +1,8 @@
 import csv
 from pathlib import Path
 
-from seq2edge_export.training.report import Evaluation, best_of, draw_curves, since_best, write_table
+from seq2edge_export.training.checkpointing import TrainingProgress
+from seq2edge_export.training.report import Evaluation, best_of, draw_curves, write_table
 
 
 def row(step: int, *, bleu: float, loss: float) -> Evaluation:
@@ -12,14 +13,21 @@ def row(step: int, *, bleu: float, loss: float) -> Evaluation:
 
 def test_the_best_evaluation_has_the_highest_bleu_then_the_lowest_loss() -> None:
     history = [row(1, bleu=0, loss=5), row(2, bleu=0, loss=4), row(3, bleu=0, loss=4.5)]
-    assert best_of(history).step == 2
-    assert best_of([*history, row(4, bleu=1, loss=9)]).step == 4
+    assert best_of(history, noise=1).step == 2
+    assert best_of([*history, row(4, bleu=1, loss=9)], noise=1).step == 4
+
+
+def test_a_bleu_that_is_noise_does_not_win_over_a_lower_loss() -> None:
+    history = [row(1, bleu=0.43, loss=6.1), row(2, bleu=0.33, loss=5.6)]
+    assert best_of(history, noise=2).step == 2
+    assert best_of([*history, row(3, bleu=2, loss=5.7)], noise=2).step == 3
 
 
 def test_evaluations_since_the_best_are_counted() -> None:
-    assert since_best([]) == 0
-    assert since_best([row(1, bleu=1, loss=5)]) == 0
-    assert since_best([row(1, bleu=2, loss=5), row(2, bleu=1, loss=4), row(3, bleu=1, loss=3)]) == 2
+    rows = [row(1, bleu=2, loss=5), row(2, bleu=1, loss=4), row(3, bleu=1, loss=3)]
+    assert TrainingProgress().evaluations_since_best == 0
+    assert TrainingProgress(history=rows[:1], best_step=1).evaluations_since_best == 0
+    assert TrainingProgress(history=rows, best_step=1).evaluations_since_best == 2
 
 
 def test_the_table_has_one_row_per_evaluation(tmp_path: Path) -> None:

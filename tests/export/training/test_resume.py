@@ -108,6 +108,20 @@ def test_a_setting_missing_from_an_old_state_has_its_default(output: Path, make_
     assert len(observer.losses) == 1
 
 
+def test_a_state_of_an_older_version_keeps_the_checkpoint_that_it_describes(
+    output: Path, make_job: MakeJob, observer: Any
+) -> None:
+    path = output / "training" / "state.pt"
+    state = read_state(path)
+    del state["progress"]["best_step"], state["settings"]["split_digits"]
+    for row, bleu in zip(state["progress"]["history"], (0.43, 0.33), strict=True):  # it took the highest BLEU
+        row["dev_bleu"] = bleu
+    torch.save(state, path)
+    assert train(make_job(output, max_steps=6), resume=True, observer=observer).step == 4
+    assert "measured after 4 updates" in (output / "README.md").read_text(encoding="utf-8")
+    assert train(make_job(output, max_steps=8), resume=True, observer=observer).step == 8  # has a lower loss
+
+
 def test_incomplete_files_and_later_weights_are_deleted(output: Path, make_job: MakeJob, observer: Any) -> None:
     left = [output / ".model.safetensors.77.new", output / ".tmpAbCdEf", output / "training" / ".state.pt.77.new"]
     for path in (*left, output / "training" / "weights-00000008.safetensors"):

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from sentencepiece import SentencePieceNormalizer
+from sentencepiece import SentencePieceNormalizer, SentencePieceProcessor
 
 from seq2edge.config.tokenizer import SpecialTokens
 from seq2edge.errors import DataError, UsageError
@@ -139,6 +139,18 @@ def test_the_same_seed_trains_the_same_vocabulary(kind: str) -> None:
     options = TokenizerSettings(vocabulary=305, tokenizer=kind)  # type: ignore[arg-type]
     first, second = (training.train_tokenizer(PAIRS, options, seed=1) for _ in range(2))
     assert first == second
+
+
+@pytest.mark.parametrize("kind", ["unigram", "bpe"])
+def test_every_digit_is_a_piece_if_digits_are_split(kind: str) -> None:
+    pairs = Pairs(Path("toy.tsv"), ["the cat of 1987", "a dog of 1987"] * 10, CHINESE)
+    pieces = {}
+    for split in (False, True):
+        options = TokenizerSettings(vocabulary=295, tokenizer=kind, split_digits=split)  # type: ignore[arg-type]
+        (model,) = training.train_tokenizer(pairs, options, seed=1).values()
+        pieces[split] = SentencePieceProcessor(model_proto=model).encode("1987", out_type=str)
+    assert pieces[True] == ["▁", "1", "9", "8", "7"]
+    assert pieces[False] != pieces[True]
 
 
 @pytest.mark.parametrize("kind", ["unigram", "bpe"])
