@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from seq2edge.translator import Translator
 
 GROUP_PAIRS = 1024
-GROUPS = {"Device": "device provider_options strict_device threads workers require_signature"}
+GROUPS = {"Device": "device provider_options strict_device threads workers require_signature time_limit"}
 EXAMPLES = {
     "-i pairs.tsv -o scores.txt": "a file with lines of  source<TAB>target",
     "-m BUNDLE --format jsonl < pairs.tsv": "also the tokens and their log-probabilities",

@@ -33,7 +33,7 @@ GROUPS: dict[str, type | str] = {
     "Results": "n_best alignment picture prefix shortlist",
     "Text": TextOptions,
     "Search": GenerationOptions,
-    "Device": "device provider_options strict_device threads workers require_signature",
+    "Device": "device provider_options strict_device threads workers require_signature time_limit",
 }
 EXAMPLES = {
     '"Good morning." "See you tomorrow!"': "texts as arguments; write -- before texts that begin with a dash",
