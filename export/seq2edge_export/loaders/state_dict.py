@@ -65,7 +65,9 @@ def check_archive(path: Path) -> None:
         with zipfile.ZipFile(path) as archive:
             size, members = path.stat().st_size, archive.infolist()
     except (OSError, ValueError, NotImplementedError, zipfile.BadZipFile) as error:
-        raise CheckpointError(f"{path} is broken: it cannot be read as a file of torch.save ({error})") from None
+        raise CheckpointError(
+            f"{path} is broken: it is not a complete file of torch.save ({error}); write it again with  {CONVERT}"
+        ) from None
     for member in members:
         if member.compress_type != zipfile.ZIP_STORED or member.file_size > size:
             raise CheckpointError(

@@ -71,6 +71,7 @@ def collect_grams(
             return cast("InferenceSession", sessions[path.name])
 
         engine = OnnxEngine(bundle, threads=1, open_session=open_recording)
+        engine.padding = replace(engine.padding, max_length=0)  # no padding, which would be recorded too
         decode(engine, sources, options, batch_size=1)
         recorded = [sessions[name].grams() for name in (tensor_names.ENCODER, tensor_names.DECODER)]
         return {weight: gram for grams in recorded for weight, gram in grams.items()}

@@ -105,7 +105,7 @@ def test_optimum_without_its_environment_says_how_to_make_it(checkpoint: Path, b
         ("transformers", ["--against", "torch"], "bench"),
         ("torch", ["--against", "torch"], "export"),
         ("matplotlib", ["--plot", "x.png"], "plot"),
-        ("sacrebleu", ["-i", __file__, "-r", __file__], "bench"),
+        ("sacrebleu", ["-i", __file__, "-r", __file__], "bleu"),
     ],
 )
 def test_a_missing_package_is_named_with_its_extra(

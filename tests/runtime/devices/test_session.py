@@ -9,7 +9,7 @@ from seq2edge.errors import BundleError
 class Broken:
     """A session whose error has no message."""
 
-    def run(self, names: object, feed: object) -> None:
+    def run(self, names: object, feed: object, options: object) -> None:
         raise MemoryError
 
 
