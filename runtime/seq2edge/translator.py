@@ -495,7 +495,7 @@ class Translator:
         return self._scorer.with_attention(segments, ranked, call, self._tokenizer(call), workers)
 
     def _texts_so_far(self, text: str, call: CallOptions, prefix: str, hook: Hook | None) -> TextsSoFar:
-        done: list[tuple[Segment, list[Translation]]] = []
+        done: list[Ranked] = []
         texts, spaces = [""], [""]  # what is final: the joined text, and empty translations after it
         for segment in self._segments([text], call):
             spaces.append(segment.space)
