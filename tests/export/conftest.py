@@ -1,4 +1,4 @@
-"""A tiny checkpoint and its bundles, made once for all tests."""
+"""A tiny checkpoint and its bundles, made once for all tests, and training without pictures."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,8 +9,10 @@ from marian_model import write_folder
 from once import once
 from tiny_checkpoint import write_checkpoint
 
+from seq2edge.bundle.atomic_files import replaced_file
 from seq2edge.bundle.bundle import Dialect
 from seq2edge_export.export import export_bundle
+from seq2edge_export.training.report import Evaluation
 
 
 @dataclass(frozen=True)
@@ -49,3 +51,14 @@ def student(tmp_path_factory: pytest.TempPathFactory) -> Made:
 @pytest.fixture(params=["ort", "portable"])
 def bundle(made: Made, request: pytest.FixtureRequest) -> Path:
     return made.bundles[request.param]
+
+
+@pytest.fixture
+def quick_curves(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Skip drawing the curves, which takes longer than training these models."""
+
+    def draw(history: list[Evaluation], path: Path) -> None:
+        with replaced_file(path) as new:
+            new.write_bytes(b"\x89PNG")
+
+    monkeypatch.setattr("seq2edge_export.training.loop.draw_curves", draw)

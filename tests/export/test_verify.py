@@ -90,7 +90,7 @@ def test_a_nan_weight_is_detected_and_located(made, tmp_path: Path) -> None:
 
 def test_other_settings_or_another_vocabulary_are_detected(made, tmp_path: Path) -> None:
     folder = Path(shutil.copytree(made.bundles["ort"], tmp_path / "other"))
-    vocabulary = train_tokenizer(Pairs(Path("none"), SENTENCES[::2], SENTENCES[::3]), TINY_TOKENIZER, seed=1)
+    vocabulary = train_tokenizer([Pairs(Path("none"), SENTENCES[::2], SENTENCES[::3])], TINY_TOKENIZER, seed=1)
     (folder / "tokenizer.model").write_bytes(vocabulary["tokenizer.model"])
     manifest = load_bundle(made.bundles["ort"]).manifest
     generation = replace(manifest.generation, num_beams=2)

@@ -65,7 +65,7 @@ class Written:
 def vocabulary() -> tuple[bytes, tuple[str, ...]]:
     """Return a SentencePiece model, and a vocabulary with its pieces in another order."""
     pairs = Pairs(Path("none"), SENTENCES, [text[::-1] for text in SENTENCES])
-    (model,) = train_tokenizer(pairs, TokenizerSettings(vocabulary=320, joint_vocabulary=True), seed=1).values()
+    (model,) = train_tokenizer([pairs], TokenizerSettings(vocabulary=320, joint_vocabulary=True), seed=1).values()
     processor = SentencePieceProcessor(model_proto=model)
     pieces = [processor.id_to_piece(number) for number in range(4, processor.get_piece_size())]
     return model, ("</s>", "<unk>", *reversed(pieces))

@@ -35,7 +35,7 @@ def write_checkpoint(folder: Path, architecture: Architecture = TINY, *, seed: i
     pairs = Pairs(Path("none"), SENTENCES, [text[::-1] for text in SENTENCES])
     pieces = min(architecture.target_vocabulary, TINY.target_vocabulary)  # more than the sentences have
     settings = TokenizerSettings(vocabulary=pieces, joint_vocabulary=architecture.joint_vocabulary)
-    vocabularies = train_tokenizer(pairs, settings, seed=1)
+    vocabularies = train_tokenizer([pairs], settings, seed=1)
     for name, content in vocabularies.items():
         (folder / name).write_bytes(content)
     config = CheckpointConfig(

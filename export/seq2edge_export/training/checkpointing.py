@@ -17,7 +17,8 @@ from seq2edge_export import checkpoint
 from seq2edge_export.checkpoint import CheckpointConfig, save_weights, weights_of
 from seq2edge_export.loaders.state_dict import check_archive
 from seq2edge_export.model.transformer import Transformer
-from seq2edge_export.training.config import Job, ModelSettings, TokenizerSettings, TrainingSettings
+from seq2edge_export.training.config import LABELS, TEACHER, Job, ModelSettings, TokenizerSettings, TrainingSettings
+from seq2edge_export.training.learner import Learner
 from seq2edge_export.training.report import Evaluation, best_of
 from seq2edge_export.training.tokenizer import MODEL_NAMES
 
@@ -28,7 +29,7 @@ CHANGEABLE = {
     *("device", "precision", "threads", "store"),
 }
 # Files that a run writes before its first state. A folder with no other files is from a run that was killed then.
-INITIAL_FILES = {"training", checkpoint.CONFIG, checkpoint.GENERATION, *MODEL_NAMES}
+INITIAL_FILES = {"training", LABELS, TEACHER, checkpoint.CONFIG, checkpoint.GENERATION, *MODEL_NAMES}
 
 
 @dataclass
@@ -53,12 +54,12 @@ class TrainingProgress:
         return sum(row.step > self.best_step for row in self.history)
 
 
-def save_state(path: Path, progress: TrainingProgress, model: Any, optimizer: Any, settings: dict[str, Any]) -> None:
-    """Write model, optimizer, random states and progress; the file appears only when it is complete."""
+def save_state(path: Path, progress: TrainingProgress, learner: Learner, settings: dict[str, Any]) -> None:
+    """Write model, optimizers, random states and progress; the file appears only when it is complete."""
     state = {
         "progress": asdict(progress),
-        "model": model.state_dict(),
-        "optimizer": optimizer.state_dict(),
+        "model": learner.model.state_dict(),
+        "optimizer": [optimizer.state_dict() for optimizer in learner.optimizers],
         "random": torch.get_rng_state(),
         "cuda_random": torch.cuda.get_rng_state_all() if torch.cuda.is_available() else [],
         "settings": settings,
@@ -81,10 +82,12 @@ def read_state(path: Path) -> dict[str, Any]:
     return state
 
 
-def restore(state: dict[str, Any], model: Any, optimizer: Any) -> TrainingProgress:
+def restore(state: dict[str, Any], learner: Learner) -> TrainingProgress:
     """Restore a saved state and return its progress."""
-    model.load_state_dict(state["model"])
-    optimizer.load_state_dict(state["optimizer"])
+    learner.model.load_state_dict(state["model"])
+    saved = state["optimizer"]
+    for optimizer, values in zip(learner.optimizers, saved if isinstance(saved, list) else [saved], strict=True):
+        optimizer.load_state_dict(values)  # version 0.1.0 had only one, which was not in a list
     torch.set_rng_state(state["random"])
     if state["cuda_random"] and torch.cuda.is_available():
         torch.cuda.set_rng_state_all(state["cuda_random"])

@@ -13,6 +13,9 @@ from seq2edge.errors import UsageError
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
+MAX_WEIGHT = 100
+LABELS, TEACHER = "labels", "teacher"  # what seq2edge distill keeps in a checkpoint folder besides the training
+
 
 @dataclass(frozen=True, kw_only=True)
 class TokenizerSettings:
@@ -42,6 +45,7 @@ class ModelSettings:
 class TrainingSettings:
     batch_tokens: int = setting(4096, "tokens per batch, including padding, of the longer side")
     accumulate: int = setting(1, "batches per update")
+    optimizer: Literal["adamw", "muon"] = setting("adamw", "optimizer of the matrices inside the layers")
     learning_rate: float = setting(1e-3, "learning rate at the end of the warm-up")
     warmup_steps: int = setting(1000, "updates of the warm-up")
     cooldown_steps: int = setting(0, "updates at the end in which the learning rate falls to zero")
@@ -49,6 +53,8 @@ class TrainingSettings:
     clip_norm: float = setting(1.0, "maximum norm of the gradient")
     label_smoothing: float = setting(0.1, "label smoothing")
     dropout: float = setting(0.1, "dropout rate")
+    scheduled_sampling: float = setting(0.0, "share of the decoder's input that is the model's own output")
+    noise: float = setting(0.0, "noisy copies of training pairs, as people type them, for each pair")
     max_steps: int = setting(20000, "maximum number of updates")
     evaluate_every: int = setting(500, "updates between evaluations on the dev set")
     save_every: int = setting(100, "updates between saved states")
@@ -64,11 +70,32 @@ class TrainingSettings:
     store: Literal["fp32", "fp16"] = setting("fp32", "precision of the stored weights; fp16 takes half the space")
 
 
+class WeightedFile(NamedTuple):
+    """A file of pairs, and how often each pair is seen in an epoch: 2 is twice, 0.5 is every second epoch or so."""
+
+    path: Path
+    weight: float = 1.0
+
+    @classmethod
+    def parse(cls, text: str) -> "WeightedFile":
+        """Read FILE or FILE@WEIGHT."""
+        path, at, weight = text.rpartition("@")
+        if not at or Path(text).exists():
+            return cls(Path(text))
+        try:
+            value = float(weight)
+        except ValueError:
+            return cls(Path(text))
+        if not 0 < value <= MAX_WEIGHT:
+            raise UsageError(f"the weight of {path} is {weight}, but must be above 0 and at most {MAX_WEIGHT}")
+        return cls(Path(path), value)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Job:
     """A training run; invalid settings are refused here, before anything is written."""
 
-    train: Path
+    train: tuple[WeightedFile, ...]
     dev: Path
     output: Path
     source_language: str = ""
@@ -145,6 +172,8 @@ LIMITS = {
     "clip_norm": POSITIVE,
     "label_smoothing": SHARE,
     "dropout": SHARE,
+    "scheduled_sampling": SHARE,
+    "noise": SettingLimit("from 0 to 1", lambda value: 0 <= value <= 1),
     "max_steps": POSITIVE_COUNT,
     "evaluate_every": POSITIVE_COUNT,
     "save_every": POSITIVE_COUNT,

@@ -1,7 +1,7 @@
 """Read sentence pairs, encode them, and make batches of similar lengths."""
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -128,6 +128,20 @@ class Batch:
 
     def to(self, device: torch.device) -> "Batch":
         return Batch(*(tensor.to(device) for tensor in vars(self).values()))
+
+
+def draw_rows(files: Sequence[tuple[int, float]], *, seed: int, epoch: int) -> np.ndarray:
+    """Return the rows of one epoch: of each file with so many rows and this weight.
+
+    A file of weight 2 is drawn twice, one of weight 0.5 a random half; the number of rows is the same in every epoch.
+    """
+    random = np.random.default_rng([seed, epoch, len(files)])
+    drawn, first = [], 0
+    for size, weight in files:
+        drawn += [np.arange(first, first + size)] * int(weight)
+        drawn.append(first + np.sort(random.permutation(size)[: round(weight % 1 * size)]))
+        first += size
+    return np.concatenate(drawn)
 
 
 def plan_epoch(lengths: np.ndarray, *, batch_tokens: int, seed: int, epoch: int) -> list[np.ndarray]:

@@ -1,9 +1,11 @@
-"""Update a model with AdamW."""
+"""Update a model with AdamW, or with Muon for the matrices inside its layers."""
 
 import math
-from typing import NamedTuple
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 import torch
+from torch import nn
 
 from seq2edge.config.architecture import Architecture
 from seq2edge.config.tokenizer import SpecialTokens
@@ -28,7 +30,7 @@ class Learner:
         torch.manual_seed(settings.seed)
         self.model = Transformer(architecture, dropout=settings.dropout, seed=settings.seed).to(self.device).train()
         self.averaged = Transformer(architecture).to(self.device).eval()
-        self.optimizer = make_optimizer(self.model, settings)
+        self.optimizers = make_optimizers(self.model, settings)
 
     def update(self, batches: list[list[Encoded]], *, step: int) -> Loss:
         """Make one optimizer step; raise ``UsageError`` if loss or gradient are not finite."""
@@ -36,10 +38,11 @@ class Learner:
         norm = float(torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.settings.clip_norm))
         if not (math.isfinite(loss.total) and math.isfinite(norm)):
             raise UsageError(_diverged(step, loss, norm))
-        for group in self.optimizer.param_groups:
-            group["lr"] = learning_rate(step, self.settings)
-        self.optimizer.step()
-        self.optimizer.zero_grad()
+        for optimizer in self.optimizers:
+            for group in optimizer.param_groups:
+                group["lr"] = learning_rate(step, self.settings)
+            optimizer.step()
+            optimizer.zero_grad()
         return loss
 
     def backward(self, batches: list[Batch]) -> Loss:
@@ -49,23 +52,78 @@ class Learner:
         total = 0.0
         for batch in batches:
             with torch.autocast(self.device.type, torch.bfloat16, enabled=self.settings.precision == "bf16"):
+                batch = self._with_own_tokens(batch)
                 loss = summed_loss(self.model, batch, pad=pad, label_smoothing=smoothing)
             torch.autograd.backward(loss / tokens)
             total += loss.item()
         return Loss(total, tokens)
 
+    @torch.no_grad()
+    def _with_own_tokens(self, batch: Batch) -> Batch:
+        """Replace a share of the decoder's input by the likeliest tokens of the model (scheduled sampling)."""
+        share, target = self.settings.scheduled_sampling, batch.target_input
+        if not share:
+            return batch
+        predicted = self.model(batch.source, batch.source_mask, target).argmax(dim=-1)  # (B, T), of the next token
+        replaced = torch.rand(target.shape).to(self.device) < share
+        own = torch.where(replaced, predicted.roll(1, dims=1), target)
+        own[:, 0] = target[:, 0]  # the start token
+        return replace(batch, target_input=own)
+
     def _batch(self, rows: list[Encoded]) -> Batch:
         return make_batch(rows, pad=self.tokens.pad, start=self.tokens.bos).to(self.device)
 
 
-def make_optimizer(model: Transformer, settings: TrainingSettings) -> torch.optim.AdamW:
-    """Return AdamW with weight decay for matrices, but not for biases and norms."""
-    parameters = list(model.parameters())
+class Muon(torch.optim.Optimizer):
+    """Momentum whose update of a matrix is made orthogonal, so that all its directions are learned equally fast.
+
+    ``torch.optim.Muon`` computes in bfloat16, which most CPUs do slowly. The length of an update is that of AdamW's, so
+    that both can have the same learning rate (Liu et al. 2025, "Muon is Scalable for LLM Training").
+    """
+
+    MOMENTUM = 0.95
+    ADAMW_LENGTH = 0.2  # root mean square of an update of AdamW, in learning rates
+
+    def __init__(self, matrices: list[nn.Parameter], *, lr: float, weight_decay: float) -> None:
+        super().__init__(matrices, {"lr": lr, "weight_decay": weight_decay})
+
+    @torch.no_grad()
+    def step(self, closure: Any = None) -> Any:
+        for group in self.param_groups:
+            for matrix in group["params"]:
+                momentum = self.state[matrix].setdefault("momentum", torch.zeros_like(matrix))
+                momentum.lerp_(matrix.grad, 1 - self.MOMENTUM)
+                update = orthogonal(matrix.grad.lerp(momentum, self.MOMENTUM))  # Nesterov's momentum
+                matrix.mul_(1 - group["lr"] * group["weight_decay"])
+                matrix.add_(update, alpha=-group["lr"] * self.ADAMW_LENGTH * math.sqrt(max(matrix.shape)))
+
+
+def orthogonal(matrix: torch.Tensor) -> torch.Tensor:
+    """Return about the nearest (semi-)orthogonal matrix: five steps of Newton-Schulz move singular values near to 1.
+
+    The coefficients are those of Jordan et al. 2024, "Muon": they rise fast from 0 and end between 0.7 and 1.2.
+    """
+    if matrix.shape[0] > matrix.shape[1]:
+        return orthogonal(matrix.T).T
+    result = matrix / (matrix.norm() + 1e-7)
+    for _ in range(5):
+        gram = result @ result.T
+        result = torch.addmm(result, torch.addmm(gram, gram, gram, beta=-4.7750, alpha=2.0315), result, beta=3.4445)
+    return result
+
+
+def make_optimizers(model: Transformer, settings: TrainingSettings) -> list[torch.optim.Optimizer]:
+    """Return the optimizers of all parameters; matrices decay, but not biases and norms."""
+    rate, decay = settings.learning_rate, settings.weight_decay
+    linear = {module.weight for module in model.modules() if isinstance(module, nn.Linear)} - {model.output.weight}
+    matrices = [p for p in model.parameters() if p in linear and settings.optimizer == "muon"]
+    others = [p for p in model.parameters() if p not in {*matrices}]
     groups = [
-        {"params": [p for p in parameters if p.dim() >= 2], "weight_decay": settings.weight_decay},
-        {"params": [p for p in parameters if p.dim() < 2], "weight_decay": 0.0},
+        {"params": [p for p in others if p.dim() >= 2], "weight_decay": decay},
+        {"params": [p for p in others if p.dim() < 2], "weight_decay": 0.0},
     ]
-    return torch.optim.AdamW(groups, lr=settings.learning_rate, betas=(0.9, 0.98), eps=1e-9, fused=True)
+    adamw = torch.optim.AdamW(groups, lr=rate, betas=(0.9, 0.98), eps=1e-9, fused=True)
+    return [adamw, Muon(matrices, lr=rate, weight_decay=decay)] if matrices else [adamw]
 
 
 def learning_rate(step: int, settings: TrainingSettings) -> float:

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -30,9 +31,10 @@ from seq2edge_export.training.checkpointing import (
     state_to_resume,
 )
 from seq2edge_export.training.config import Job, TrainingSettings
-from seq2edge_export.training.data import Encoded, Pairs, encode_pairs, lengths_of, plan_epoch, read_pairs
+from seq2edge_export.training.data import Encoded, Pairs, draw_rows, encode_pairs, lengths_of, plan_epoch, read_pairs
 from seq2edge_export.training.evaluate import DevSet, bleu_noise, dev_bleu, dev_loss
 from seq2edge_export.training.learner import Learner, learning_rate
+from seq2edge_export.training.noise import with_noise
 from seq2edge_export.training.report import Evaluation, best_of, draw_curves, write_card, write_table
 from seq2edge_export.training.tokenizer import TOKENS, load_tokenizer, train_tokenizer
 
@@ -52,6 +54,7 @@ class Data:
     """The training and dev data of a run."""
 
     train: list[Encoded]
+    files: list[tuple[int, float]]  # the number of pairs and the weight of each file, in the order of ``train``
     dev: DevSet
 
 
@@ -69,10 +72,10 @@ def train(job: Job, *, resume: bool, observer: Observer) -> Evaluation:
 def _start_run(job: Job, observer: Observer) -> "Run":
     """Return a run before its first update; nothing is written if vocabulary or data are unusable."""
     job = _resolve_hardware(job, {}, observer)
-    train_pairs, dev_pairs = _read(job, observer)
+    train_files, dev_pairs = _read(job, observer)
     observer.message(f"training a vocabulary of {job.tokenizer.vocabulary:,} pieces")
-    models = train_tokenizer(train_pairs, job.tokenizer, seed=job.training.seed)
-    data = _encode(train_pairs, dev_pairs, load_tokenizer(models), TOKENS, job, observer)
+    models = train_tokenizer(train_files, job.tokenizer, seed=job.training.seed)
+    data = _encode(train_files, dev_pairs, load_tokenizer(models), TOKENS, job, observer)
     config = create_run(job, models)
     return Run(job, config, data, read_state(job.state), observer)
 
@@ -81,10 +84,10 @@ def _resume_run(job: Job, observer: Observer) -> "Run":
     """Return a run as it was when its state was last saved."""
     state, config = state_to_resume(job), config_to_resume(job)
     job = _resolve_hardware(job, state["settings"], observer)
-    train_pairs, dev_pairs = _read(job, observer)
+    train_files, dev_pairs = _read(job, observer)
     names = config.source_tokenizer, config.target_tokenizer
     tokenizer = Tokenizer.load(*(job.output / name for name in names), eos=config.tokens.eos)
-    data = _encode(train_pairs, dev_pairs, tokenizer, config.tokens, job, observer)
+    data = _encode(train_files, dev_pairs, tokenizer, config.tokens, job, observer)
     observer.message(f"resuming after {state['progress']['step']:,} updates")
     run = Run(job, config, data, state, observer)
     if state["settings"].get("store", "fp32") != job.training.store:
@@ -99,21 +102,31 @@ def _resolve_hardware(job: Job, saved: Mapping[str, Any], observer: Observer) ->
     return replace(job, training=settings)
 
 
-def _read(job: Job, observer: Observer) -> tuple[Pairs, Pairs]:
-    train_pairs, dev_pairs = read_pairs(job.train), read_pairs(job.dev)
-    for pairs in (train_pairs, dev_pairs):
+def _read(job: Job, observer: Observer) -> tuple[list[Pairs], Pairs]:
+    """Read the training files, each followed by its noisy copies if there is noise, and the dev file."""
+    train_files, dev_pairs = [read_pairs(file.path) for file in job.train], read_pairs(job.dev)
+    for pairs in (*train_files, dev_pairs):
         observer.message(pairs.report())
-    return train_pairs, dev_pairs
+    if job.training.noise:
+        train_files = [with_noise(pairs, share=job.training.noise, seed=job.training.seed) for pairs in train_files]
+        observer.message(f"with noisy copies: {sum(map(len, train_files)):,} pairs")
+    return train_files, dev_pairs
 
 
 def _encode(
-    train_pairs: Pairs, dev_pairs: Pairs, tokenizer: Tokenizer, tokens: SpecialTokens, job: Job, observer: Observer
+    train_files: list[Pairs],
+    dev_pairs: Pairs,
+    tokenizer: Tokenizer,
+    tokens: SpecialTokens,
+    job: Job,
+    observer: Observer,
 ) -> Data:
-    max_tokens = job.model.max_positions
-    train_corpus = encode_pairs(train_pairs, tokenizer, max_tokens=max_tokens, report=observer.message)
-    dev_corpus = encode_pairs(dev_pairs, tokenizer, max_tokens=max_tokens, report=observer.message)
+    encode = partial(encode_pairs, tokenizer=tokenizer, max_tokens=job.model.max_positions, report=observer.message)
+    encoded = [encode(pairs).encoded for pairs in train_files]
+    files = [(len(rows), file.weight) for rows, file in zip(encoded, job.train, strict=True)]
+    dev_corpus = encode(dev_pairs)
     dev = DevSet(dev_corpus.encoded, dev_corpus.targets, tokenizer, tokens, job.training.bleu_tokenizer)
-    return Data(train_corpus.encoded, dev)
+    return Data([pair for rows in encoded for pair in rows], files, dev)
 
 
 class Run:
@@ -126,8 +139,8 @@ class Run:
         self.settings = job.training
         self.dtype = STORED_AS[self.settings.store]
         self.learner = Learner(config.architecture, self.settings, config.tokens)
-        self.progress = restore(state, self.learner.model, self.learner.optimizer)
-        self.epochs = Epochs(data.train, self.settings)
+        self.progress = restore(state, self.learner)
+        self.epochs = Epochs(data.train, data.files, self.settings)
         self.noise = bleu_noise(data.dev)
 
     def convert_checkpoint(self) -> None:
@@ -228,14 +241,14 @@ class Run:
 
     def _save(self) -> None:
         with saving(self.job.output):
-            save_state(self.job.state, self.progress, self.learner.model, self.learner.optimizer, self.job.settings)
+            save_state(self.job.state, self.progress, self.learner, self.job.settings)
 
 
 class Epochs:
     """The batches of each update, planned one epoch at a time; they depend only on ``TrainingProgress``."""
 
-    def __init__(self, encoded: list[Encoded], settings: TrainingSettings) -> None:
-        self.encoded, self.settings = encoded, settings
+    def __init__(self, encoded: list[Encoded], files: list[tuple[int, float]], settings: TrainingSettings) -> None:
+        self.encoded, self.files, self.settings = encoded, files, settings
         self.lengths = lengths_of(encoded)
         self.epoch, self.plan = 0, self._plan(0)
 
@@ -256,7 +269,9 @@ class Epochs:
 
     def _plan(self, epoch: int) -> list[np.ndarray]:
         settings = self.settings
-        return plan_epoch(self.lengths, batch_tokens=settings.batch_tokens, seed=settings.seed, epoch=epoch)
+        rows = draw_rows(self.files, seed=settings.seed, epoch=epoch)
+        plan = plan_epoch(self.lengths[rows], batch_tokens=settings.batch_tokens, seed=settings.seed, epoch=epoch)
+        return [rows[batch] for batch in plan]
 
 
 def create_run(job: Job, models: dict[str, bytes]) -> CheckpointConfig:
@@ -272,7 +287,7 @@ def create_run(job: Job, models: dict[str, bytes]) -> CheckpointConfig:
             with replaced_file(job.output / name) as new:
                 new.write_bytes(content)
         checkpoint.save_config(job.output, config, _generation(job))
-        save_state(job.state, TrainingProgress(), learner.model, learner.optimizer, job.settings)
+        save_state(job.state, TrainingProgress(), learner, job.settings)
     return config
 
 

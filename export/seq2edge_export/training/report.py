@@ -34,7 +34,7 @@ measured, or of all if there were fewer. `training/log.csv` and `training/curves
 
 ## Recipe
 
-{pairs[train]:,} pairs of `{train}`, and these settings:
+{pairs[train]:,} pairs of {train}, and these settings:
 
 | setting | value |
 |---|---|
@@ -101,12 +101,16 @@ def write_card(job: Job, config: CheckpointConfig, best: Evaluation, *, pairs: d
         hours=best.seconds / 3600,
         settings=job.settings,
         pairs=pairs,
-        train=job.train.name,
+        train=", ".join(_file(*file) for file in job.train),
         dev=job.dev.name,
         recipe="\n".join(_row(name, value) for name, value in job.settings.items()),
     )
     with replaced_file(job.output / checkpoint.CARD) as new:
         new.write_text(card, encoding="utf-8")
+
+
+def _file(path: Path, weight: float) -> str:
+    return f"`{path.name}`" + (f" ({weight:g} times)" if weight != 1 else "")
 
 
 def _title(config: CheckpointConfig) -> str:

@@ -29,11 +29,13 @@ TOKENS = SpecialTokens(pad=0, unk=1, bos=2, eos=3)
 JOINT, SOURCE, TARGET = MODEL_NAMES = ("tokenizer.model", "source.model", "target.model")
 
 
-def train_tokenizer(pairs: Pairs, settings: TokenizerSettings, *, seed: int) -> dict[str, bytes]:
+def train_tokenizer(files: list[Pairs], settings: TokenizerSettings, *, seed: int) -> dict[str, bytes]:
     """Return the content of the vocabulary files by name, the source first and the target last."""
+    sources = chain.from_iterable(pairs.sources for pairs in files)
+    targets = chain.from_iterable(pairs.targets for pairs in files)
     if settings.joint_vocabulary:
-        return {JOINT: _train(chain(pairs.sources, pairs.targets), settings, seed)}
-    return {SOURCE: _train(pairs.sources, settings, seed), TARGET: _train(pairs.targets, settings, seed)}
+        return {JOINT: _train(chain(sources, targets), settings, seed)}
+    return {SOURCE: _train(sources, settings, seed), TARGET: _train(targets, settings, seed)}
 
 
 def load_tokenizer(models: dict[str, bytes]) -> Tokenizer:

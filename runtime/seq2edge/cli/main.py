@@ -39,6 +39,7 @@ COMMANDS = {
     ),
     "verify": Entry("seq2edge_export.cli.verify", "Verify that a bundle gives the same results as its checkpoint."),
     "train": Entry("seq2edge_export.cli.train", "Train a small translation model."),
+    "distill": Entry("seq2edge_export.cli.distill", "Train a small model on what a good one translates."),
 }
 
 OUT_OF_MEMORY = "there is not enough memory: use a smaller model, smaller batches or fewer workers"

@@ -241,12 +241,12 @@ def _job(manifest: Manifest, options: CallOptions, source: Path | None, settings
     values = asdict(options.generation) | asdict(options.text) | settings
     return {
         "input": "standard input" if source is None else str(source.absolute()),
-        "model": _fingerprint(manifest),
+        "model": fingerprint(manifest),
         **{name: str(value) for name, value in values.items()},
     }
 
 
-def _fingerprint(manifest: Manifest) -> str:
+def fingerprint(manifest: Manifest) -> str:
     """Hash everything in a bundle that affects translations, except for the options."""
     content = {
         "files": {name: entry.sha256 for name, entry in manifest.files.items()},

@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 import torch
 
-from seq2edge.bundle.atomic_files import replaced_file
-from seq2edge_export.training.config import Job, ModelSettings, TokenizerSettings, TrainingSettings
+from seq2edge_export.training.config import Job, ModelSettings, TokenizerSettings, TrainingSettings, WeightedFile
 from seq2edge_export.training.report import Evaluation
 
 ADJECTIVES = ["red", "blue", "green", "big", "small", "old", "new", "good"]
@@ -77,17 +76,6 @@ def one_thread() -> None:
 
 
 @pytest.fixture
-def quick_curves(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Skip drawing the curves, which takes longer than training these models."""
-
-    def draw(history: list[Evaluation], path: Path) -> None:
-        with replaced_file(path) as new:
-            new.write_bytes(b"\x89PNG")
-
-    monkeypatch.setattr("seq2edge_export.training.loop.draw_curves", draw)
-
-
-@pytest.fixture
 def observer() -> Recorder:
     return Recorder()
 
@@ -115,7 +103,7 @@ def make_job(toy: Path) -> Callable[..., Job]:
         values = {**TINY, **changes}
         about = ("source_language", "target_language", "license", "attribution")
         return Job(
-            train=train,
+            train=(WeightedFile(train),),
             dev=dev,
             output=output,
             tokenizer=settings_from(values, TokenizerSettings),

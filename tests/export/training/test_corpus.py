@@ -13,7 +13,7 @@ from seq2edge_export.training.tokenizer import load_tokenizer, train_tokenizer
 @pytest.fixture(scope="module")
 def tokenizer() -> Tokenizer:
     pairs = Pairs(Path("x"), ["one two three", "two three four"] * 20, ["eno owt eerht", "owt eerht ruof"] * 20)
-    return load_tokenizer(train_tokenizer(pairs, TokenizerSettings(vocabulary=275), seed=1))
+    return load_tokenizer(train_tokenizer([pairs], TokenizerSettings(vocabulary=275), seed=1))
 
 
 def test_pairs_that_are_too_long_are_omitted_and_counted(tokenizer: Tokenizer) -> None:

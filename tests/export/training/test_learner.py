@@ -1,21 +1,23 @@
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 from tolerances import log_probability_rounding, network_rounding, score_rounding
 
 from seq2edge.errors import UsageError
+from seq2edge_export.training.checkpointing import TrainingProgress, read_state, restore, save_state
 from seq2edge_export.training.config import Job
 from seq2edge_export.training.data import Batch, Encoded, make_batch
 from seq2edge_export.training.evaluate import summed_loss
-from seq2edge_export.training.learner import Learner
+from seq2edge_export.training.learner import Learner, orthogonal
 from seq2edge_export.training.tokenizer import TOKENS
 
 ROWS: list[Encoded] = [([5, 6, 7, 3], [8, 9, 3]), ([10, 3], [11, 12, 13, 14, 3]), ([15, 16, 3], [17, 3])]
 
 
-def make_learner(make_job: Callable[..., Job], **changes: float) -> Learner:
+def make_learner(make_job: Callable[..., Job], **changes: Any) -> Learner:
     job = make_job(Path("unused"), **changes)
     return Learner(job.architecture, job.training, TOKENS)
 
@@ -56,11 +58,72 @@ def test_the_same_seed_gives_the_same_updates(make_job: Callable[..., Job]) -> N
 
 def test_matrices_decay_and_biases_and_norms_do_not(make_job: Callable[..., Job]) -> None:
     learner = make_learner(make_job, weight_decay=0.25)
-    decay, keep = learner.optimizer.param_groups
+    [adamw] = learner.optimizers
+    decay, keep = adamw.param_groups
     assert (decay["weight_decay"], keep["weight_decay"]) == (0.25, 0.0)
     assert all(parameter.dim() == 2 for parameter in decay["params"])
     assert all(parameter.dim() == 1 for parameter in keep["params"])
     assert len(decay["params"]) + len(keep["params"]) == len(list(learner.model.parameters()))
+
+
+def test_muon_updates_the_matrices_inside_the_layers_and_adamw_the_rest(make_job: Callable[..., Job]) -> None:
+    learner = make_learner(make_job, optimizer="muon")
+    names = {parameter: name for name, parameter in learner.model.named_parameters()}
+    adamw, muon = ({names[p] for group in one.param_groups for p in group["params"]} for one in learner.optimizers)
+    assert adamw | muon == set(names.values())
+    assert not adamw & muon
+    assert all(name.endswith("weight") and "norm" not in name and "embedding" not in name for name in muon)
+    assert "encoder.0.feed_forward.inner.weight" in muon
+
+
+@pytest.mark.parametrize("shape", [(6, 6), (4, 9), (9, 4)])
+def test_an_orthogonal_update_has_singular_values_near_to_one(shape: tuple[int, int]) -> None:
+    matrix = torch.randn(shape, generator=torch.Generator().manual_seed(1))
+    values = torch.linalg.svdvals(orthogonal(matrix))
+    assert values.min() > 0.5
+    assert values.max() < 1.5
+    u, _, v = torch.linalg.svd(matrix, full_matrices=False)
+    assert float((orthogonal(matrix) * (u @ v)).sum()) > 0.5 * min(shape)  # the same directions
+
+
+def test_with_muon_the_loss_falls_and_a_state_can_be_restored(make_job: Callable[..., Job], tmp_path: Path) -> None:
+    job = make_job(tmp_path, optimizer="muon", dropout=0.0)
+    first, second = (Learner(job.architecture, job.training, TOKENS) for _ in range(2))
+    losses = [first.update([ROWS], step=step).total for step in range(1, 9)]
+    assert losses[-1] < losses[0]
+    save_state(tmp_path / "state.pt", TrainingProgress(step=8), first, job.settings)
+    assert restore(read_state(tmp_path / "state.pt"), second).step == 8
+    for learner in (first, second):
+        learner.update([ROWS], step=9)
+    torch.testing.assert_close(first.model.state_dict(), second.model.state_dict(), rtol=0, atol=0)
+
+
+def test_the_state_of_the_first_release_had_one_optimizer(make_job: Callable[..., Job], tmp_path: Path) -> None:
+    job = make_job(tmp_path)
+    first, second = (Learner(job.architecture, job.training, TOKENS) for _ in range(2))
+    first.update([ROWS], step=1)
+    save_state(tmp_path / "state.pt", TrainingProgress(step=1), first, job.settings)
+    state = read_state(tmp_path / "state.pt")
+    state["optimizer"] = state["optimizer"][0]
+    restore(state, second)
+    assert second.optimizers[0].state_dict()["state"][0]["step"] == 1
+
+
+def test_scheduled_sampling_feeds_the_model_its_own_tokens(make_job: Callable[..., Job]) -> None:
+    learner = make_learner(make_job, scheduled_sampling=0.5, dropout=0.0)
+    batch = batch_of(*ROWS * 20)
+    own = learner._with_own_tokens(batch)
+    predicted = learner.model(batch.source, batch.source_mask, batch.target_input).argmax(-1)
+    changed = own.target_input != batch.target_input
+    assert 0.3 < changed[:, 1:].float().mean() < 0.7
+    assert torch.equal(own.target_input[:, 1:][changed[:, 1:]], predicted[:, :-1][changed[:, 1:]])
+    assert not changed[:, 0].any()
+    assert torch.equal(own.target_output, batch.target_output)
+
+
+def test_without_scheduled_sampling_a_batch_stays_as_it_is(make_job: Callable[..., Job]) -> None:
+    learner, batch = make_learner(make_job), batch_of(*ROWS)
+    assert learner._with_own_tokens(batch) is batch
 
 
 def test_a_large_gradient_is_clipped(make_job: Callable[..., Job], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -69,7 +132,7 @@ def test_a_large_gradient_is_clipped(make_job: Callable[..., Job], monkeypatch: 
     def record_norm(*_: object) -> None:
         norms.append(float(torch.stack([g.square().sum() for g in gradients(learner).values()]).sum().sqrt()))
 
-    learner.optimizer.register_step_pre_hook(record_norm)
+    learner.optimizers[0].register_step_pre_hook(record_norm)
     learner.update([ROWS], step=1)
     assert norms == [pytest.approx(1e-3, rel=1e-2)]
 

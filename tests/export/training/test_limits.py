@@ -26,6 +26,8 @@ INVALID: dict[str, Any] = {
     "clip_norm": 0.0,
     "label_smoothing": 1.0,
     "dropout": 1.0,
+    "scheduled_sampling": 1.0,
+    "noise": 1.5,
     "max_steps": 0,
     "evaluate_every": 0,
     "save_every": 0,

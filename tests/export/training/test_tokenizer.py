@@ -24,7 +24,7 @@ RULE = SentencePieceNormalizer(rule_name="nmt_nfkc", escape_whitespaces=False, r
 def both(request: pytest.FixtureRequest) -> Tokenizer:
     """Return a joint tokenizer of either type."""
     options = TokenizerSettings(vocabulary=305, tokenizer=request.param)
-    return training.load_tokenizer(training.train_tokenizer(PAIRS, options, seed=1))
+    return training.load_tokenizer(training.train_tokenizer([PAIRS], options, seed=1))
 
 
 REMOVED = [*range(0x01, 0x09), 0x0B, *range(0x0E, 0x20), 0x7F, 0x8F, 0x9F]
@@ -111,7 +111,7 @@ def test_special_ids_are_those_of_the_config(both: Tokenizer) -> None:
 
 def test_other_special_ids_work_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(training, "TOKENS", SpecialTokens(pad=3, unk=0, bos=1, eos=2))
-    made = training.load_tokenizer(training.train_tokenizer(PAIRS, TokenizerSettings(vocabulary=305), seed=1))
+    made = training.load_tokenizer(training.train_tokenizer([PAIRS], TokenizerSettings(vocabulary=305), seed=1))
     assert (made.target.model.pad_id(), made.target.model.bos_id()) == (3, 1)
     assert made.encode(["a dog"])[0][-1] == 2
     assert round_trip(made, "a dog 狗") == "a dog 狗"
@@ -121,7 +121,7 @@ def test_other_special_ids_work_as_well(monkeypatch: pytest.MonkeyPatch) -> None
 def separate(tmp_path_factory: pytest.TempPathFactory) -> Tokenizer:
     folder = tmp_path_factory.mktemp("separate")
     options = TokenizerSettings(vocabulary=280, joint_vocabulary=False)
-    for name, content in training.train_tokenizer(PAIRS, options, seed=1).items():
+    for name, content in training.train_tokenizer([PAIRS], options, seed=1).items():
         (folder / name).write_bytes(content)
     return Tokenizer.load(folder / "source.model", folder / "target.model", eos=training.TOKENS.eos)
 
@@ -137,7 +137,7 @@ def test_separate_vocabularies_know_their_own_side(separate: Tokenizer) -> None:
 @pytest.mark.parametrize("kind", ["unigram", "bpe"])
 def test_the_same_seed_trains_the_same_vocabulary(kind: str) -> None:
     options = TokenizerSettings(vocabulary=305, tokenizer=kind)  # type: ignore[arg-type]
-    first, second = (training.train_tokenizer(PAIRS, options, seed=1) for _ in range(2))
+    first, second = (training.train_tokenizer([PAIRS], options, seed=1) for _ in range(2))
     assert first == second
 
 
@@ -147,7 +147,7 @@ def test_every_digit_is_a_piece_if_digits_are_split(kind: str) -> None:
     pieces = {}
     for split in (False, True):
         options = TokenizerSettings(vocabulary=295, tokenizer=kind, split_digits=split)  # type: ignore[arg-type]
-        (model,) = training.train_tokenizer(pairs, options, seed=1).values()
+        (model,) = training.train_tokenizer([pairs], options, seed=1).values()
         pieces[split] = SentencePieceProcessor(model_proto=model).encode("1987", out_type=str)
     assert pieces[True] == ["▁", "1", "9", "8", "7"]
     assert pieces[False] != pieces[True]
@@ -156,23 +156,23 @@ def test_every_digit_is_a_piece_if_digits_are_split(kind: str) -> None:
 @pytest.mark.parametrize("kind", ["unigram", "bpe"])
 def test_a_vocabulary_too_large_for_the_text_is_refused_with_the_maximum(kind: str) -> None:
     with pytest.raises(UsageError, match=r"--vocabulary 8000 is too large: this text has at most \d+ pieces") as caught:
-        training.train_tokenizer(PAIRS, TokenizerSettings(vocabulary=8000, tokenizer=kind), seed=1)
+        training.train_tokenizer([PAIRS], TokenizerSettings(vocabulary=8000, tokenizer=kind), seed=1)
     most = int(str(caught.value).split("at most ")[1].split()[0])
-    assert training.train_tokenizer(PAIRS, TokenizerSettings(vocabulary=most, tokenizer=kind), seed=1)
+    assert training.train_tokenizer([PAIRS], TokenizerSettings(vocabulary=most, tokenizer=kind), seed=1)
 
 
 @pytest.mark.parametrize("kind", ["unigram", "bpe"])
 def test_a_vocabulary_too_small_for_the_characters_is_refused_with_the_minimum(kind: str) -> None:
     with pytest.raises(UsageError, match="--vocabulary 261 is too small") as caught:
-        training.train_tokenizer(PAIRS, TokenizerSettings(vocabulary=261, tokenizer=kind), seed=1)
+        training.train_tokenizer([PAIRS], TokenizerSettings(vocabulary=261, tokenizer=kind), seed=1)
     least = int(str(caught.value).split("of this text are ")[1].split()[0])
-    assert training.train_tokenizer(PAIRS, TokenizerSettings(vocabulary=least, tokenizer=kind), seed=1)
+    assert training.train_tokenizer([PAIRS], TokenizerSettings(vocabulary=least, tokenizer=kind), seed=1)
 
 
 def test_text_without_a_visible_character_is_refused() -> None:
     nothing = Pairs(Path("x"), ["\x01"], ["\x02"])
     with pytest.raises(DataError, match="SentencePiece cannot train 300 pieces on this text"):
-        training.train_tokenizer(nothing, TokenizerSettings(vocabulary=300), seed=1)
+        training.train_tokenizer([nothing], TokenizerSettings(vocabulary=300), seed=1)
 
 
 def test_an_invalid_vocabulary_file_is_one_sentence(tmp_path: Path) -> None:

@@ -34,7 +34,7 @@ def done(tmp_path_factory: pytest.TempPathFactory, make_job: MakeJob, nobody: An
 
 
 def test_a_tiny_model_learns_the_toy_language(tmp_path: Path, make_job: MakeJob, observer: Any) -> None:
-    lines = make_job(tmp_path).train.read_text(encoding="utf-8").splitlines()[:40]
+    lines = make_job(tmp_path).train[0].path.read_text(encoding="utf-8").splitlines()[:40]
     (tmp_path / "few.tsv").write_text("\n".join(lines) + "\n", encoding="utf-8")
     job = make_job(
         tmp_path / "out",
@@ -138,7 +138,7 @@ def test_weights_can_be_stored_in_half_the_space(tmp_path: Path, make_job: MakeJ
 
 
 def test_skipped_lines_and_long_pairs_are_reported(tmp_path: Path, make_job: MakeJob, observer: Any) -> None:
-    good = make_job(tmp_path).train.read_text(encoding="utf-8")
+    good = make_job(tmp_path).train[0].path.read_text(encoding="utf-8")
     (tmp_path / "mixed.tsv").write_text(good + "no tab\n" + "cat " * 90 + "\ttac\n", encoding="utf-8")
     train(make_job(tmp_path / "out", train=tmp_path / "mixed.tsv", max_steps=1), resume=False, observer=observer)
     messages = "\n".join(observer.messages)
