@@ -19,8 +19,9 @@ from seq2edge.scoring.scorer import forced_logits
 from seq2edge.text.tokenizer import bundle_tokenizer
 from seq2edge_graphs.bundle_writer import describe_files, load_with_weights, save_sharing_weights, write_manifest
 from seq2edge_graphs.passes.subgraph import expose
-from seq2edge_graphs.quantize.apply import Grams, plan_precision, quantize, weight_names
+from seq2edge_graphs.quantize.apply import plan_precision, quantize, weight_names
 from seq2edge_graphs.quantize.calibration import collect_grams
+from seq2edge_graphs.quantize.gptq import Grams
 
 GRAPHS = (tensor_names.ENCODER, tensor_names.DECODER)
 TARGETS = [[5 + 7 * row % 300 for row in range(start, start + 6)] for start in range(12)]

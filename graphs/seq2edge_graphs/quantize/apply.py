@@ -24,13 +24,12 @@ from seq2edge.errors import UsageError
 from seq2edge_graphs.passes.graph_edit import drop_inferred_types
 from seq2edge_graphs.quantize.blockwise import int8_block_size, quantize_int4, quantize_int8_blocks
 from seq2edge_graphs.quantize.fp16 import convert_to_fp16
-from seq2edge_graphs.quantize.gptq import Gram, int4_block_size
+from seq2edge_graphs.quantize.gptq import Gram, Grams, Int4Blocks, int4_block_size, round_int4_blocks
 from seq2edge_graphs.quantize.int8 import Int8Quantizer
 from seq2edge_graphs.quantize.storage import compute_sinusoidal_table, find_sinusoidal_table, store_fp16, store_int8
 from seq2edge_graphs.quantize.weights import QuantizableWeight, quantizable_weights
 
 Plan = Mapping[str, Precision]
-Grams = Mapping[str, Gram]  # by the name of the weight
 
 FP16_COMPUTE: Precision = "fp16-compute"  # of whole graphs, unlike fp16, in which weights are only stored
 INT8_BLOCKS: Precision = "int8-blocks"
@@ -78,7 +77,8 @@ def quantize(graphs: Collection[ir.Model], plan: Plan, *, dialect: Dialect, gram
     if FP16_COMPUTE in plan.values():
         _convert_to_fp16(graphs, dialect)
         return
-    grams = _add_lookups(grams or {}, graphs)
+    grams = Grams() if grams is None else grams
+    looked_up = {weight.name for model in graphs for weight in quantizable_weights(model.graph) if weight.lookups}
     for model in graphs:
         int8 = Int8Quantizer(model.graph, dialect)
         for weight in quantizable_weights(model.graph):
@@ -88,7 +88,7 @@ def quantize(graphs: Collection[ir.Model], plan: Plan, *, dialect: Dialect, gram
                 case "int8" if weight.is_matrix:
                     int8(weight)
                 case "int4" if weight.is_matrix:
-                    quantize_int4(model.graph, weight, grams.get(weight.name))
+                    quantize_int4(model.graph, weight, _int4_blocks(weight, grams, looked_up))
                 case "int8-blocks" if weight.is_matrix:
                     quantize_int8_blocks(model.graph, weight)
                 case "int8" | "int4" | "int8-blocks":
@@ -110,13 +110,20 @@ def _convert_to_fp16(graphs: Collection[ir.Model], dialect: Dialect) -> None:
         drop_inferred_types(model.graph)
 
 
-def _add_lookups(grams: Grams, graphs: Collection[ir.Model]) -> Grams:
+def _int4_blocks(weight: QuantizableWeight, grams: Grams, looked_up: Collection[str]) -> Int4Blocks:
+    """Round a weight, or return it if it was rounded for another graph or plan already."""
+    if weight.name not in grams.rounded:
+        gram = grams.get(weight.name)
+        if gram is not None and weight.name in looked_up:
+            gram = _with_lookups(gram)
+        grams.rounded[weight.name] = round_int4_blocks(weight.channels(), gram)
+    return grams.rounded[weight.name]
+
+
+def _with_lookups(gram: Gram) -> Gram:
     """Weight lookups as much as products; a lookup reads all elements of a row alike."""
-    looked_up = {weight.name for model in graphs for weight in quantizable_weights(model.graph) if weight.lookups}
-    return {
-        name: gram + np.eye(len(gram)) * gram.trace() / len(gram) if name in looked_up else gram
-        for name, gram in grams.items()
-    }
+    weighted: Gram = gram + np.eye(len(gram), dtype=gram.dtype) * (gram.trace() / len(gram))
+    return weighted
 
 
 def _supported(weight: QuantizableWeight, precision: Precision) -> Precision:

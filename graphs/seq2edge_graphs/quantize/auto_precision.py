@@ -16,8 +16,9 @@ from seq2edge.bundle.bundle import Bundle, Precision
 from seq2edge.errors import ParityError
 from seq2edge_graphs.parity.measure import corpus_quality
 from seq2edge_graphs.parity.record import BEAMS
-from seq2edge_graphs.quantize.apply import Grams, Plan
+from seq2edge_graphs.quantize.apply import Plan
 from seq2edge_graphs.quantize.config import QuantizationConfig
+from seq2edge_graphs.quantize.gptq import Grams
 from seq2edge_graphs.quantize.rewrite import compare_bundles, load_graphs, temporary_bundle
 from seq2edge_graphs.quantize.weights import quantizable_weights
 

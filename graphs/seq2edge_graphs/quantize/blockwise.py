@@ -20,7 +20,7 @@ import onnx_ir as ir
 from numpy.typing import NDArray
 
 from seq2edge_graphs.passes.graph_edit import MICROSOFT, constant, insert_after, replace_node, set_content
-from seq2edge_graphs.quantize.gptq import Gram, Int4Blocks, round_int4_blocks
+from seq2edge_graphs.quantize.gptq import Int4Blocks
 from seq2edge_graphs.quantize.storage import round_up_to_bfloat16, scale_constant
 from seq2edge_graphs.quantize.weights import Floats, QuantizableWeight
 
@@ -53,8 +53,7 @@ def quantize_int8_blocks(graph: ir.Graph, weight: QuantizableWeight) -> None:
     apply_blocks(graph, weight, BlockLayout(packed=packed, scales=scales, bits=8))
 
 
-def quantize_int4(graph: ir.Graph, weight: QuantizableWeight, gram: Gram | None) -> None:
-    blocks = round_int4_blocks(weight.channels(), gram)
+def quantize_int4(graph: ir.Graph, weight: QuantizableWeight, blocks: Int4Blocks) -> None:
     layout = BlockLayout(packed=blocks.packed(), scales=_int4_scales(graph, weight.name, blocks), bits=4)
     apply_blocks(graph, weight, layout)
 

@@ -27,7 +27,7 @@ from seq2edge.search.batch_decode import decode
 from seq2edge.text.tokenizer import Tokenizer
 from seq2edge_graphs.parity.record import ParityTask
 from seq2edge_graphs.passes.subgraph import expose
-from seq2edge_graphs.quantize.gptq import Gram
+from seq2edge_graphs.quantize.gptq import Gram, Grams
 from seq2edge_graphs.quantize.weights import quantizable_weights
 
 if TYPE_CHECKING:
@@ -52,9 +52,7 @@ def random_sources(bundle: Bundle, tokenizer: Tokenizer) -> list[list[int]]:
     return [tokenizer.frame.truncate(tokenizer.frame.wrap(one), bundle.manifest.max_positions) for one in sources]
 
 
-def collect_grams(
-    bundle: Bundle, sources: Sequence[list[int]], *, max_new_tokens: int = sys.maxsize
-) -> dict[str, Gram]:
+def collect_grams(bundle: Bundle, sources: Sequence[list[int]], *, max_new_tokens: int = sys.maxsize) -> Grams:
     """Return the Gram matrix of each weight of a float32 bundle, from the translation of some sentences."""
     if not sources:
         raise DataError("there is no sentence to calibrate with; give some")
@@ -74,7 +72,7 @@ def collect_grams(
         engine.padding = replace(engine.padding, max_length=0)  # no padding, which would be recorded too
         decode(engine, sources, options, batch_size=1)
         recorded = [sessions[name].grams() for name in (tensor_names.ENCODER, tensor_names.DECODER)]
-        return {weight: gram for grams in recorded for weight, gram in grams.items()}
+        return Grams({weight: gram for grams in recorded for weight, gram in grams.items()})
 
 
 class RecordingSession:

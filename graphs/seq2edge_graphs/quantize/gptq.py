@@ -10,6 +10,7 @@ products is minimized instead, and the weights that are not rounded yet compensa
 arXiv 2210.17323): the inverse of the Gram matrix tells how. Scales are then chosen block by block on the way.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -46,6 +47,14 @@ class Int4Blocks:
         scales = self.scales * self.units[:, None]
         weights: Floats = (self.integers.astype(np.float32) - ZERO) * scales[..., None]
         return weights.reshape(len(weights), -1)
+
+
+class Grams(dict[str, Gram]):
+    """Gram matrices by the name of the weight, and the weights that were rounded with them, so that none is twice."""
+
+    def __init__(self, grams: Mapping[str, Gram] | None = None) -> None:
+        super().__init__(grams or {})
+        self.rounded: dict[str, Int4Blocks] = {}
 
 
 def int4_block_size(inner: int) -> int | None:

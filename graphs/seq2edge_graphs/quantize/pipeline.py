@@ -18,10 +18,11 @@ from seq2edge_graphs.bundle_writer import check_target, describe_files, write_ma
 from seq2edge_graphs.parity.measure import measure
 from seq2edge_graphs.parity.record import BATCH_SIZES
 from seq2edge_graphs.parity.sentences import encode_sentences
-from seq2edge_graphs.quantize.apply import Grams, Plan, embedding_names, plan_precision
+from seq2edge_graphs.quantize.apply import Plan, embedding_names, plan_precision
 from seq2edge_graphs.quantize.auto_precision import PrecisionChoice, choose_precisions
 from seq2edge_graphs.quantize.calibration import RANDOM_NEW_TOKENS, collect_grams, random_sources
 from seq2edge_graphs.quantize.config import QuantizationConfig
+from seq2edge_graphs.quantize.gptq import Grams
 from seq2edge_graphs.quantize.rewrite import compare_bundles, load_graphs, temporary_bundle, write_graphs
 
 TOOLS = ("onnx-ir", "numpy")
@@ -100,7 +101,7 @@ def _check_fp32(bundle: Bundle) -> None:
 def _calibrate(bundle: Bundle, config: QuantizationConfig, progress: Progress) -> tuple[Grams, int]:
     """Return the Gram matrices for rounding to 4 bits, and the number of sentences that they come from."""
     if config.precision not in ("int4", "auto") or bundle.manifest.dialect == "portable":
-        return {}, 0
+        return Grams(), 0
     progress("calibrating")
     tokenizer, max_new_tokens = bundle_tokenizer(bundle), RANDOM_NEW_TOKENS
     if config.calibration:

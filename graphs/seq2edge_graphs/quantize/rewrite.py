@@ -16,7 +16,8 @@ from seq2edge_graphs.bundle_writer import load_with_weights, save_sharing_weight
 from seq2edge_graphs.parity.measure import ParityComparison, open_engine
 from seq2edge_graphs.parity.record import ParityTask
 from seq2edge_graphs.parity.sentences import encode_sentences
-from seq2edge_graphs.quantize.apply import Grams, Plan, quantize
+from seq2edge_graphs.quantize.apply import Plan, quantize
+from seq2edge_graphs.quantize.gptq import Grams
 
 GRAPHS = (tensor_names.ENCODER, tensor_names.DECODER, tensor_names.SCORER)  # in the order of their weights on disk
 
