@@ -9,7 +9,7 @@ from tolerances import sum_rounding
 from seq2edge.errors import UsageError
 from seq2edge_graphs.bundle_writer import save_sharing_weights
 from seq2edge_graphs.quantize.apply import plan_precision, quantize
-from seq2edge_graphs.quantize.gptq import round_int4_blocks
+from seq2edge_graphs.quantize.gptq import Grams, round_int4_blocks
 
 RANDOM = np.random.default_rng(0)
 CHANNELS = RANDOM.normal(size=(32, 96)).astype(np.float32)  # (N, K)
@@ -57,7 +57,7 @@ def test_a_tied_embedding_is_stored_once(tmp_path: Path) -> None:
     tape, ids = ir.tape.Tape(), given("ids", ["n"], ir.DataType.INT64)
     rows = tape.op("Gather", [tape.initializer(ir.tensor(TABLE, name="tokens.weight")), ids])
     graphs = [tied(TABLE), finish(tape, [ids], {"rows": rows})]
-    quantize(graphs, plan_precision(graphs, "int4"), dialect="ort", grams={"tokens.weight": np.eye(64)})
+    quantize(graphs, plan_precision(graphs, "int4"), dialect="ort", grams=Grams({"tokens.weight": np.eye(64, dtype=np.float32)}))
     paths = (tmp_path / "a.onnx", tmp_path / "b.onnx")
     save_sharing_weights(dict(zip(paths, graphs, strict=True)), tmp_path / "weights.bin")
     blocks, units = 2 * len(TABLE), 2 * len(TABLE)
