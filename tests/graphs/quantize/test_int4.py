@@ -57,7 +57,12 @@ def test_a_tied_embedding_is_stored_once(tmp_path: Path) -> None:
     tape, ids = ir.tape.Tape(), given("ids", ["n"], ir.DataType.INT64)
     rows = tape.op("Gather", [tape.initializer(ir.tensor(TABLE, name="tokens.weight")), ids])
     graphs = [tied(TABLE), finish(tape, [ids], {"rows": rows})]
-    quantize(graphs, plan_precision(graphs, "int4"), dialect="ort", grams=Grams({"tokens.weight": np.eye(64, dtype=np.float32)}))
+    quantize(
+        graphs,
+        plan_precision(graphs, "int4"),
+        dialect="ort",
+        grams=Grams({"tokens.weight": np.eye(64, dtype=np.float32)}),
+    )
     paths = (tmp_path / "a.onnx", tmp_path / "b.onnx")
     save_sharing_weights(dict(zip(paths, graphs, strict=True)), tmp_path / "weights.bin")
     blocks, units = 2 * len(TABLE), 2 * len(TABLE)
