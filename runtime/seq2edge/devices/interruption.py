@@ -11,10 +11,11 @@ without cleaning up, which is no worse than being killed; a Python program has t
 import os
 import signal
 import sys
+from _thread import start_new_thread
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
-from threading import Event, Thread, Timer, current_thread, local, main_thread
+from threading import Event, Timer, current_thread, local, main_thread
 from typing import TYPE_CHECKING
 
 from seq2edge.errors import TimeLimitError
@@ -108,7 +109,8 @@ def stop_runs_at_signals() -> Iterator[None]:
     os.set_blocking(writer, False)
     before = signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
     _is_command.set()
-    Thread(target=_watch, args=(reader,), name="signals", daemon=True).start()
+    # ``threading.Thread`` would wait forever for a thread that has too little memory to begin.
+    start_new_thread(_watch, (reader,))
     try:
         yield
     finally:
