@@ -27,7 +27,7 @@ from seq2edge.config.generation import GenerationOptions
 from seq2edge.config.languages import Languages
 from seq2edge.config.schema import SchemaError, read_strict
 from seq2edge.config.tokenizer import SpecialTokens, Tokenization
-from seq2edge.errors import CheckpointError
+from seq2edge.errors import CheckpointError, listed
 from seq2edge_export.model.transformer import Transformer
 from seq2edge_export.source_model import SourceModel
 from seq2edge_export.tracing.graph_modules import transformer_graphs
@@ -166,7 +166,7 @@ def load_weights(model: Transformer, path: Path) -> None:
     parameters = weights_of(model)
     problems = _mismatches(tensors, parameters)
     if problems:
-        raise CheckpointError(f"{path} does not match the model that {CONFIG} describes: {'; '.join(problems)}")
+        raise CheckpointError(f"{path} does not match the model that {CONFIG} describes: {listed(problems)}")
     with torch.no_grad():
         for name, parameter in parameters.items():
             parameter.copy_(tensors[name])

@@ -16,7 +16,7 @@ from seq2edge.config.generation import GenerationOptions
 from seq2edge.config.languages import Languages, default_tags
 from seq2edge.config.tokenizer import SpecialTokens, Tokenization
 from seq2edge.engine.encoder import pad_sources
-from seq2edge.errors import CheckpointError
+from seq2edge.errors import CheckpointError, listed
 from seq2edge.search import DecoderState, Ids, StepOutput
 from seq2edge.search.batch_decode import decode
 from seq2edge.text.tokenizer import Tokenizer, load_tokenizer
@@ -52,7 +52,7 @@ class SourceModel:
                 f"the generation options allow {max_tokens} tokens, but the model has {self.max_positions} positions"
             )
         if problems:
-            raise CheckpointError("; ".join(problems))
+            raise CheckpointError(listed(problems))
 
     def _vocabulary_problems(self) -> list[str]:
         tokenizer, architecture = self.tokenizer(), self.architecture

@@ -141,3 +141,12 @@ def imports_of_extras() -> Iterator[None]:
         if package not in EXTRAS:
             raise
         raise MissingExtraError(package) from None
+
+
+MAX_LISTED = 20
+
+
+def listed(problems: list[str]) -> str:
+    """Join the problems that an error names; of very many, only the first ones."""
+    hidden = len(problems) - MAX_LISTED
+    return "; ".join(problems[:MAX_LISTED]) + (f"; and {hidden:,} more" if hidden > 0 else "")

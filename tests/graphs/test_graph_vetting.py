@@ -1,6 +1,7 @@
 """Malicious graphs in a bundle are refused before onnxruntime loads them."""
 
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -53,6 +54,26 @@ def add_graph_within(model: onnx.ModelProto) -> None:
     add_node(model, "Identity", ["positions"], body=inner)
 
 
+def add_axes(model: onnx.ModelProto) -> None:
+    """Compute 100,000 axes to insert."""
+    numbers = {"zero": np.array(0), "many": np.array(100_000), "one": np.array(1)}
+    model.graph.initializer.extend(numpy_helper.from_array(value, name) for name, value in numbers.items())
+    add_node(model, "Range", [*numbers])
+    add_node(model, "Unsqueeze", ["positions", "more_Range"])
+
+
+def add_axes_one_by_one(model: onnx.ModelProto) -> None:
+    model.graph.initializer.append(numpy_helper.from_array(np.array([0]), "first"))
+    names = ["positions", *(f"axes_{number}" for number in range(100))]
+    for before, after in pairwise(names):
+        model.graph.node.append(helper.make_node("Unsqueeze", [before, "first"], [after]))
+
+
+def add_computed_shape(model: onnx.ModelProto) -> None:
+    """Reshape to as many axes as there are positions."""
+    add_node(model, "Reshape", ["positions", "positions"])
+
+
 ATTACKS: dict[str, tuple[Callable[[onnx.ModelProto], object], str]] = {
     "weights outside the folder": (
         lambda model: set_external(model, "location", "../../etc/passwd"),
@@ -66,6 +87,9 @@ ATTACKS: dict[str, tuple[Callable[[onnx.ModelProto], object], str]] = {
         lambda model: set_external(model, "offset", str(10**12)),
         "should end at byte",
     ),
+    "axes without number": (add_axes, "Unsqueeze may make a tensor of more than 64 axes"),
+    "axes one by one": (add_axes_one_by_one, "Unsqueeze may make a tensor of more than 64 axes"),
+    "a shape of any length": (add_computed_shape, "Reshape may make a tensor of more than 64 axes"),
     "a negative offset": (lambda model: set_external(model, "offset", "-64"), "'-64'"),
     "a length that does not match the shape": (
         lambda model: set_external(model, "length", "64"),

@@ -2,7 +2,7 @@
 
 import pytest
 
-from seq2edge.errors import MAX_LENGTH, MAX_REASON_LENGTH, BundleError
+from seq2edge.errors import MAX_LENGTH, MAX_REASON_LENGTH, BundleError, listed
 
 
 @pytest.mark.parametrize("text", ["two\nlines", "a\r\nb", "a\u2028b", "\x1b[2J gone", "nul\x00"])
@@ -21,3 +21,8 @@ def test_a_huge_name_is_cut_and_the_rest_is_kept() -> None:
 
 def test_an_error_with_many_reasons_is_cut() -> None:
     assert len(str(BundleError("a reason; " * 5000))) == MAX_LENGTH + 1
+
+
+def test_an_error_lists_the_first_of_very_many_problems() -> None:
+    assert listed(["a", "b"]) == "a; b"
+    assert listed([str(number) for number in range(1020)]).endswith("; 19; and 1,000 more")

@@ -17,10 +17,11 @@ FOUND = {
     # an unknown token that is not there, a vocabulary that is a number, a panic in Rust, pieces that are no text
     "tokenizers": (725, 2874, 6041, 12184),
     "manifests": (1658, 18560),  # a name that no file system takes, an id that no vocabulary has
-    # endless errors, a bomb in a zip file, an id of 2^31, a width of 7.0, values without end, a header that breaks off
-    "checkpoints": (61, 86, 120, 605, 791, 1794, 3728, 3803, 5284),
+    # endless errors, a bomb in a zip file, an id of 2^31, a width of 7.0, values without end, a header that breaks off,
+    # thousands of missing tensors, an error that is not UTF-8
+    "checkpoints": (61, 86, 120, 605, 791, 1794, 3728, 3803, 5284, 300198, 300416, 301128),
     "parsers": (7708,),  # a header that breaks off
-    "graphs": (9924,),  # an encoder that gives more than it says
+    "graphs": (9924, 307634),  # an encoder that gives more than it says, a tensor of 100,000 axes
 }
 
 

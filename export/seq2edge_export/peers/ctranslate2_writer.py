@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from seq2edge.config.architecture import Architecture
-from seq2edge.errors import CheckpointError
+from seq2edge.errors import CheckpointError, listed
 from seq2edge_export.model.layers import DecoderLayer, EncoderLayer, FeedForward, MultiHeadAttention
 from seq2edge_export.model.transformer import Transformer
 from seq2edge_export.peers.ctranslate2 import COMPUTE_TYPES
@@ -50,7 +50,7 @@ def convert(model: Transformer) -> TransformerSpec:
     shape = model.architecture
     problems = unsupported(shape)
     if problems:
-        raise CheckpointError(f"CTranslate2 cannot run this model: it has {'; '.join(problems)}")
+        raise CheckpointError(f"CTranslate2 cannot run this model: it has {listed(problems)}")
     spec = TransformerSpec.from_config(
         num_layers=(shape.encoder_layers, shape.decoder_layers),
         num_heads=shape.heads,

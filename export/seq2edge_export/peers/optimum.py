@@ -13,7 +13,7 @@ from typing import Any
 from seq2edge.bench.system import PeerRequest, SystemPlan, TimedOutputs
 from seq2edge.bench.workload import Sources
 from seq2edge.config.generation import GenerationOptions
-from seq2edge.errors import CheckpointError, UsageError
+from seq2edge.errors import CheckpointError, UsageError, listed
 from seq2edge_export.peers.interface import folder_size, generate_arguments, load_source_model, transformer_of
 
 # -P: keep the script's folder off the path, because its modules torch and ctranslate2 would hide the packages.
@@ -39,7 +39,7 @@ def prepare(request: PeerRequest) -> list[SystemPlan]:
     problems = unsupported(transformer_of(source_model).architecture)
     if problems:
         raise CheckpointError(
-            f"optimum cannot run this model, which is neither Marian nor Pegasus: it has {'; '.join(problems)}"
+            f"optimum cannot run this model, which is neither Marian nor Pegasus: it has {listed(problems)}"
         )
     python = _interpreter(request.optimum_python)
     tool = _run(python, "-c", VERSIONS).strip()

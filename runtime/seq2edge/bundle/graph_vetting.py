@@ -24,6 +24,7 @@ MAX_GRAPH_BYTES = 2**25  # a graph has hundreds of kilobytes; the weights are in
 MAX_FIELDS = 1_000_000  # some seconds of parsing
 MAX_NODES = 50_000
 MAX_AXES = 8
+MAX_COMPUTED_AXES = 64  # kernels of onnxruntime overflow the stack with very many
 MAX_ELEMENTS = 2**22  # of a tensor with a constant shape: at most a mask or a position table
 MAX_INTEGER = 2**31
 MAX_OPSET = 64  # of any domain; the newest standard opset is 25
@@ -43,6 +44,14 @@ SIZE_INPUTS: dict[str, tuple[int, ...]] = {
     "Reshape": (1,),
     "Tile": (1,),
 }
+# Inputs whose length determines the number of axes of the output, by operator.
+RANK_INPUTS = {"ConstantOfShape": 0, "Expand": 1, "Reshape": 1, "Unsqueeze": 1}
+# Operators whose outputs have no axis that is longer than the longest of an input.
+_NEVER_LONGER = """
+Abs Add Cast Ceil Clip Div Equal Floor Gather Greater GreaterOrEqual Identity Less LessOrEqual Max Min Mod Mul Neg Not
+Or ReduceMax ReduceMin ReduceProd ReduceSum Slice Squeeze Sub Unsqueeze Where
+"""
+NEVER_LONGER = frozenset(_NEVER_LONGER.split())
 UNBOUNDED_INPUTS = {"Slice": (1, 2)}  # starts and ends: the largest integer means "to the end"
 DIVISORS = frozenset({"num_heads", "kv_num_heads", "K", "N", "bits", "block_size"})  # attributes that must be positive
 
@@ -180,6 +189,7 @@ def vet_graph(path: Path, *, weights_bytes: int, portable: bool = False, raw: by
         for constant in constants:
             _check_constant(constant, weights_bytes)
         _check_sizes(nodes, {constant.tensor.name: constant for constant in constants})
+        _check_ranks(nodes, constants)
     except BrokenFileError as error:
         raise BundleError(f"{path} is not a graph that seq2edge would write: {error}") from None
     return content
@@ -329,6 +339,48 @@ def _check_size(node: Node, position: int, values: list[int]) -> None:
     largest = max(map(abs, values))
     if largest > MAX_INTEGER and position not in UNBOUNDED_INPUTS.get(node.operator, ()):
         raise BrokenFileError(f"{node.operator} has the integer input {largest:,}, which is too large")
+
+
+def _check_ranks(nodes: list[Node], constants: list[Constant]) -> None:
+    """Refuse a graph whose values may have very many axes; ``lengths`` are upper bounds of the longest axis."""
+    ranks: dict[str, float] = {one.tensor.name: len(one.tensor.dims) for one in constants}
+    lengths: dict[str, float] = {one.tensor.name: max(one.tensor.dims, default=1) for one in constants}
+    lengths |= {name: max(1, len(values)) for name, values in _node_integers(nodes)}
+    for node in nodes:
+        of_inputs = [ranks.get(name, MAX_AXES) for name in node.inputs]
+        rank = _rank(node, of_inputs, [lengths.get(name, math.inf) for name in node.inputs])
+        length = _length(node, of_inputs, [lengths.get(name, math.inf) for name in node.inputs if name])
+        if rank > MAX_COMPUTED_AXES:
+            raise BrokenFileError(f"{node.operator} may make a tensor of more than {MAX_COMPUTED_AXES} axes")
+        for output in node.message.texts(2):
+            ranks[output] = rank
+            lengths.setdefault(output, length)
+
+
+def _length(node: Node, ranks: list[float], lengths: list[float]) -> float:
+    """Return an upper bound of the longest axis of a node's output."""
+    if node.operator == "Shape":
+        return ranks[0] if ranks else math.inf
+    if node.operator == "Concat":
+        return sum(lengths)
+    if node.operator == "Reshape" and lengths:  # all elements may lie along one axis
+        return float(lengths[0] ** max(1, ranks[0]))
+    return max(lengths, default=math.inf) if node.operator in NEVER_LONGER else math.inf
+
+
+def _rank(node: Node, ranks: list[float], lengths: list[float]) -> float:
+    """Return an upper bound of the number of axes of a node's output."""
+    position = RANK_INPUTS.get(node.operator)
+    if node.operator == "Shape":
+        return 1
+    if position is not None and position < len(lengths):
+        made = lengths[position]
+        if node.operator == "Unsqueeze":
+            return ranks[0] + made
+        return max(made, ranks[0]) if node.operator == "Expand" else made
+    if node.operator == "Unsqueeze":  # up to opset 12 the axes are an attribute
+        return sum(ranks) + sum(len(one.integers(8)) for one in node.message.messages(5))
+    return sum(ranks) if node.operator in ("Gather", "GatherND", "OneHot") else max(ranks, default=MAX_AXES)
 
 
 def _node_integers(nodes: list[Node]) -> Iterator[tuple[str, list[int]]]:

@@ -4,7 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from seq2edge.config.architecture import Positions
-from seq2edge.errors import CheckpointError
+from seq2edge.errors import CheckpointError, listed
 from seq2edge_export.checkpoint import Checkpoint, CheckpointConfig
 from seq2edge_export.loaders.ctranslate2.config import (
     TokenSettings,
@@ -57,7 +57,7 @@ def _check_supported(path: Path, binary: Binary, settings: TokenSettings, vocabu
     problems = unsupported(binary, stack_of("encoder", binary), stack_of("decoder", binary))
     problems += unsupported_text(settings, vocabularies)
     if problems:
-        raise CheckpointError(f"{path} is not supported by the family ctranslate2: {'; '.join(problems)}")
+        raise CheckpointError(f"{path} is not supported by the family ctranslate2: {listed(problems)}")
 
 
 def build(binary: Binary, epsilon: float) -> Transformer:
@@ -68,7 +68,7 @@ def build(binary: Binary, epsilon: float) -> Transformer:
     ignored = {*POSITIONS.values(), *(name for name in state if "/" not in name)}
     # nothing is allocated before it is checked
     if problems := mismatches(state, mappings, without_weights(architecture), ignored=ignored):
-        raise CheckpointError(f"the variables of {MODEL} do not match each other: {'; '.join(problems)}")
+        raise CheckpointError(f"the variables of {MODEL} do not match each other: {listed(problems)}")
     tables = position_tables(state, architecture.width)
     architecture = replace(architecture, max_positions=len(tables["encoder"]))
     model = Transformer(with_positions(architecture, tables.values(), FORMULAS))

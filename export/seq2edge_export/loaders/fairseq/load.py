@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from seq2edge.errors import CheckpointError
+from seq2edge.errors import CheckpointError, listed
 from seq2edge_export.checkpoint import Checkpoint, CheckpointConfig
 from seq2edge_export.loaders.fairseq.config import (
     TOKENS,
@@ -56,7 +56,7 @@ def load_fairseq(path: Path, choice: TokenizerChoice | None = None) -> Checkpoin
     problems += [*unsupported(settings), *unsupported_search(settings.generation)]
     text = _read_text(settings, files, state, choice, problems)
     if problems or text is None:
-        raise CheckpointError(f"{files.model} is not supported by the family fairseq: {'; '.join(problems)}")
+        raise CheckpointError(f"{files.model} is not supported by the family fairseq: {listed(problems)}")
     model = build(files.model, settings.model, state, text.sizes)
     tokenization, tokenizer_files = with_bundle_names(text.tokenization, files.model.parent)
     config = CheckpointConfig.create(model.architecture, TOKENS, tokenization, (text.source, text.target))
@@ -98,7 +98,7 @@ def build(path: Path, settings: FairseqModelSettings, state: StateDict, sizes: t
     if settings.norm_first and norms["encoder"] != norms["decoder"]:
         problems.append("encoder and decoder are of versions of which only one has a final norm")
     if problems:
-        raise CheckpointError(f"the tensors of {path} do not match its settings: {'; '.join(problems)}")
+        raise CheckpointError(f"the tensors of {path} do not match its settings: {listed(problems)}")
     model = Transformer(architecture)
     fill(model, mappings, state)
     fill_positions(model, position_tables(settings, state, architecture))
@@ -115,4 +115,4 @@ def _check_layers(path: Path, settings: FairseqModelSettings, state: StateDict) 
         if stored[side] != count
     ]
     if problems:
-        raise CheckpointError(f"the tensors of {path} do not match its settings: {'; '.join(problems)}")
+        raise CheckpointError(f"the tensors of {path} do not match its settings: {listed(problems)}")

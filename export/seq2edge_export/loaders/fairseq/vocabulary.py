@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from seq2edge.config.tokenizer import Moses, Tokenization, VocabularyKind
-from seq2edge.errors import CheckpointError
+from seq2edge.errors import CheckpointError, listed
 from seq2edge.text.vocabularies.bpe import CONTINUATION
 from seq2edge.text.vocabularies.sentencepiece import SPACE
 from seq2edge_export.loaders.fairseq.config import FairseqSettings, Values
@@ -52,7 +52,7 @@ def read_text(
     source, target = _languages(settings, files, dictionaries, rows)
     problems = list(_unsupported(settings, choice))
     if problems:
-        raise CheckpointError("; ".join(problems))
+        raise CheckpointError(listed(problems))
     return FairseqText(
         source=source,
         target=target,

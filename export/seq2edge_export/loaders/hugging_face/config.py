@@ -9,7 +9,7 @@ from typing import Any, Literal, get_type_hints
 from seq2edge.config.architecture import Activation, Architecture
 from seq2edge.config.generation import GenerationOptions
 from seq2edge.config.schema import SchemaError, read_strict, short_repr
-from seq2edge.errors import CheckpointError
+from seq2edge.errors import CheckpointError, listed
 from seq2edge_export.loaders.state_dict import read_object
 
 CONFIG, GENERATION, CARD = "config.json", "generation_config.json", "README.md"
@@ -147,7 +147,7 @@ def read_config(folder: Path, defaults: Settings) -> tuple[HuggingFaceConfig, Se
         else:
             problems.append(f"{field.name} is {short_repr(value)}")
     if problems:
-        raise CheckpointError(f"{folder / CONFIG} is not as transformers writes it: {'; '.join(problems)}")
+        raise CheckpointError(f"{folder / CONFIG} is not as transformers writes it: {listed(problems)}")
     return HuggingFaceConfig(**valid), content
 
 

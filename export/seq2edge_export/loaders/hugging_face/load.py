@@ -10,7 +10,7 @@ from seq2edge.config.architecture import Architecture
 from seq2edge.config.generation import GenerationOptions
 from seq2edge.config.languages import Languages
 from seq2edge.config.tokenizer import SpecialTokens, Tokenization
-from seq2edge.errors import CheckpointError, DataError, imports_of_extras
+from seq2edge.errors import CheckpointError, DataError, imports_of_extras, listed
 from seq2edge_export.checkpoint import Checkpoint, CheckpointConfig
 from seq2edge_export.loaders.hugging_face.config import (
     HuggingFaceConfig,
@@ -55,7 +55,7 @@ def load_folder(folder: Path, family: str, traits: Traits, read_text: ReadText) 
         except (DataError, CheckpointError) as error:
             problems.append(str(error))
     if problems or generation is None or text is None:
-        raise CheckpointError(f"{folder} is not supported by the family {family}: {'; '.join(problems)}")
+        raise CheckpointError(f"{folder} is not supported by the family {family}: {listed(problems)}")
     model = build(folder, config, traits, read_weights(folder))
     tokenization, files = with_bundle_names(text.tokenization, folder)
     tokens = _special_tokens(config, generation, text)
@@ -93,7 +93,7 @@ def build(folder: Path, config: HuggingFaceConfig, traits: Traits, state: Stored
     mappings = [*embeddings.weight_map(), *weight_map(architecture)]
     problems += mismatches(state, mappings, without_weights(architecture), ignored=(*TIED, *POSITIONS.values()))
     if problems:
-        raise CheckpointError(f"the tensors of {folder} do not match its config.json: {'; '.join(problems)}")
+        raise CheckpointError(f"the tensors of {folder} do not match its config.json: {listed(problems)}")
     model = without_weights(with_positions(architecture, tables.values(), ("sinusoidal_halves",)))
     fill(model, mappings, state)
     fill_positions(model, tables)

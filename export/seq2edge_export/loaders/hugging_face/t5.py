@@ -11,7 +11,7 @@ from seq2edge.config.architecture import Architecture
 from seq2edge.config.generation import GenerationOptions
 from seq2edge.config.languages import Languages
 from seq2edge.config.tokenizer import SpecialTokens, Tokenization
-from seq2edge.errors import CheckpointError, DataError
+from seq2edge.errors import CheckpointError, DataError, listed
 from seq2edge.text.vocabularies import load_sentencepiece
 from seq2edge_export.checkpoint import Checkpoint
 from seq2edge_export.loaders.hugging_face.config import (
@@ -88,7 +88,7 @@ def load_t5(path: Path) -> Checkpoint:
     text = read_text(path, config, problems)
     architecture = _architecture(config, state, generation, problems)
     if problems or text is None or generation is None or architecture is None:
-        raise CheckpointError(f"{path} is not supported by the family t5: {'; '.join(problems)}")
+        raise CheckpointError(f"{path} is not supported by the family t5: {listed(problems)}")
     model = without_weights(architecture)
     fill(model, weight_map(architecture, state), state)
     tokenization, files = with_bundle_names(text.tokenization, path)

@@ -3,7 +3,7 @@
 from dataclasses import replace
 from pathlib import Path
 
-from seq2edge.errors import CheckpointError
+from seq2edge.errors import CheckpointError, listed
 from seq2edge_export.checkpoint import Checkpoint, CheckpointConfig
 from seq2edge_export.loaders.hugging_face.config import read_license
 from seq2edge_export.loaders.marian.config import (
@@ -39,7 +39,7 @@ def load_marian_native(path: Path, choice: TokenizerChoice | None = None) -> Che
     config, problems = read_config(read_embedded_settings(files.model, items))
     problems += [*unsupported_weights(items), *unsupported_search(files.search), *unsupported_vocabularies(files)]
     if problems:
-        raise CheckpointError(f"{files.model} is not supported by the family {FAMILY}: {'; '.join(problems)}")
+        raise CheckpointError(f"{files.model} is not supported by the family {FAMILY}: {listed(problems)}")
     model = build(files.model, config, to_float32(files.model, items))
     tokenization, tokens = read_tokenization(files, config.vocabularies, choice)
     tokenization, tokenizer_files = with_bundle_names(tokenization, files.model.parent)
@@ -60,7 +60,7 @@ def build(path: Path, config: MarianConfig, state: StateDict) -> Transformer:
     stored = [mapping for mapping in mappings if mapping not in omitted]
     shapes = without_weights(replace(architecture, positions="none"))  # nothing is allocated before it is checked
     if problems := mismatches(state, stored, shapes):
-        raise CheckpointError(f"the tensors of {path} do not match its settings: {'; '.join(problems)}")
+        raise CheckpointError(f"the tensors of {path} do not match its settings: {listed(problems)}")
     model = Transformer(architecture)
     fill(model, stored, state)
     fill_neutral(model, omitted)

@@ -4,7 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from seq2edge.config.architecture import Positions
-from seq2edge.errors import CheckpointError
+from seq2edge.errors import CheckpointError, listed
 from seq2edge_export.checkpoint import Checkpoint, CheckpointConfig
 from seq2edge_export.loaders.opennmt.config import (
     OpenNmtSettings,
@@ -48,7 +48,7 @@ def load_opennmt(path: Path, choice: TokenizerChoice | None = None) -> Checkpoin
     problems = [*unsupported(files, settings), *unsupported_tensors(files.state)]
     problems += [] if choice else unsupported_text(text)
     if problems:
-        raise CheckpointError(f"{path} is not supported by the family opennmt: {'; '.join(problems)}")
+        raise CheckpointError(f"{path} is not supported by the family opennmt: {listed(problems)}")
     model = build(files, settings)
     tokens = special_tokens(text, model.architecture)
     tokenization, tokenizer_files = with_bundle_names(tokenization_of(text, choice), files.folder)
@@ -70,7 +70,7 @@ def build(files: OpenNmtFiles, settings: OpenNmtSettings) -> Transformer:
     ignored = ignored_tensors(layout, state, positions=settings.positions)
     problems += mismatches(state, mappings, without_weights(architecture), ignored=ignored)
     if problems:
-        raise CheckpointError(f"the tensors of {files.path} do not match its settings: {'; '.join(problems)}")
+        raise CheckpointError(f"the tensors of {files.path} do not match its settings: {listed(problems)}")
     if tables:
         architecture = replace(architecture, max_positions=len(tables["encoder"]))
         architecture = with_positions(architecture, tables.values(), FORMULAS)

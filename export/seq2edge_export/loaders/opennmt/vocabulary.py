@@ -8,7 +8,7 @@ from typing import Any
 
 from seq2edge.config.architecture import Architecture
 from seq2edge.config.tokenizer import SpecialTokens, Tokenization, VocabularyKind
-from seq2edge.errors import CheckpointError
+from seq2edge.errors import CheckpointError, listed
 from seq2edge.text.vocabularies.bpe import CONTINUATION
 from seq2edge.text.vocabularies.sentencepiece import SPACE
 from seq2edge_export.loaders.opennmt.files import OpenNmtFiles, Options, section
@@ -203,4 +203,4 @@ def _check_sizes(text: OpenNmtText, architecture: Architecture) -> None:
         f"{tokens} {side} tokens, but its model {size}" for side, (tokens, size) in sizes.items() if tokens != size
     ]
     if problems:
-        raise CheckpointError(f"{text.path} has {'; '.join(problems)}")
+        raise CheckpointError(f"{text.path} has {listed(problems)}")

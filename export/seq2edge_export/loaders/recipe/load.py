@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from seq2edge.errors import CheckpointError
+from seq2edge.errors import CheckpointError, listed
 from seq2edge_export.checkpoint import Checkpoint, CheckpointConfig
 from seq2edge_export.loaders.positions import fill_positions
 from seq2edge_export.loaders.recipe.config import Recipe, architecture_of, length_problems
@@ -36,7 +36,7 @@ def load_model(recipe: Recipe, path: Path) -> Checkpoint:
     problems += [*token_problems(recipe, model.architecture), *length_problems(recipe)]
     problems += tokenizer_problems(recipe, tokenization, files, model.architecture)
     if problems:
-        raise CheckpointError(f"{path} does not match {recipe.weights}: {'; '.join(problems)}")
+        raise CheckpointError(f"{path} does not match {recipe.weights}: {listed(problems)}")
     fill(model, mappings, state)
     fill_positions(model, position_tables(recipe.positions, state))
     languages = (recipe.source_language, recipe.target_language)

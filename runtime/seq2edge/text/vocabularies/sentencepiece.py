@@ -82,7 +82,7 @@ def load_sentencepiece(path: Path) -> SentencePieceVocabulary:
     check_sentencepiece(path)
     try:
         return SentencePieceVocabulary(SentencePieceProcessor(model_file=str(path)))
-    except (OSError, RuntimeError) as error:
+    except (OSError, RuntimeError, UnicodeDecodeError) as error:  # its messages may quote bytes that are not UTF-8
         raise DataError(f"{path} is not a valid SentencePiece model ({error})") from None
 
 
