@@ -21,8 +21,8 @@ MAXIMUM = {  # far more than any model has
     "width": 2**16,
     "heads": 2**12,
     "feed_forward": 2**20,
-    "encoder_layers": 1000,
-    "decoder_layers": 1000,
+    "encoder_layers": 256,
+    "decoder_layers": 256,
     "max_positions": 1_000_000,
 }
 
