@@ -143,7 +143,7 @@ def imports_of_extras() -> Iterator[None]:
         raise MissingExtraError(package) from None
 
 
-MAX_LISTED = 20
+MAX_LISTED = 30
 
 
 def listed(problems: list[str]) -> str:
