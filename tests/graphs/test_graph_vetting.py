@@ -69,6 +69,22 @@ def add_axes_one_by_one(model: onnx.ModelProto) -> None:
         model.graph.node.append(helper.make_node("Unsqueeze", [before, "first"], [after]))
 
 
+def add_axes_from_floats(model: onnx.ModelProto) -> None:
+    """Hide the axes in a constant of floats."""
+    many = numpy_helper.from_array(np.arange(100_000, dtype=np.float32))
+    model.graph.node.append(helper.make_node("Constant", [], ["floats"], value=many))
+    add_node(model, "Cast", ["floats"], to=TensorProto.INT64)
+    add_node(model, "Unsqueeze", ["positions", "more_Cast"])
+
+
+def add_flattened_weights(model: onnx.ModelProto) -> None:
+    """Reshape to as many axes as a constant of eight long axes has elements."""
+    many = onnx.TensorProto(name="long", data_type=TensorProto.INT64, dims=[10**7, 0, 10**7])
+    model.graph.initializer.extend([many, numpy_helper.from_array(np.array([-1]), "flat")])
+    model.graph.node.append(helper.make_node("Reshape", ["long", "flat"], ["flattened"]))
+    model.graph.node.append(helper.make_node("Reshape", ["positions", "flattened"], ["shaped"]))
+
+
 def add_computed_shape(model: onnx.ModelProto) -> None:
     """Reshape to as many axes as there are positions."""
     add_node(model, "Reshape", ["positions", "positions"])
@@ -88,6 +104,8 @@ ATTACKS: dict[str, tuple[Callable[[onnx.ModelProto], object], str]] = {
         "should end at byte",
     ),
     "axes without number": (add_axes, "Unsqueeze may make a tensor of more than 64 axes"),
+    "axes from floats": (add_axes_from_floats, "Unsqueeze may make a tensor of more than 64 axes"),
+    "axes from long constants": (add_flattened_weights, "Reshape may make a tensor of more than 64 axes"),
     "axes one by one": (add_axes_one_by_one, "Unsqueeze may make a tensor of more than 64 axes"),
     "a shape of any length": (add_computed_shape, "Reshape may make a tensor of more than 64 axes"),
     "a negative offset": (lambda model: set_external(model, "offset", "-64"), "'-64'"),

@@ -345,7 +345,6 @@ def _check_ranks(nodes: list[Node], constants: list[Constant]) -> None:
     """Refuse a graph whose values may have very many axes; ``lengths`` are upper bounds of the longest axis."""
     ranks: dict[str, float] = {one.tensor.name: len(one.tensor.dims) for one in constants}
     lengths: dict[str, float] = {one.tensor.name: max(one.tensor.dims, default=1) for one in constants}
-    lengths |= {name: max(1, len(values)) for name, values in _node_integers(nodes)}
     for node in nodes:
         of_inputs = [ranks.get(name, MAX_AXES) for name in node.inputs]
         rank = _rank(node, of_inputs, [lengths.get(name, math.inf) for name in node.inputs])
@@ -353,18 +352,22 @@ def _check_ranks(nodes: list[Node], constants: list[Constant]) -> None:
         if rank > MAX_COMPUTED_AXES:
             raise BrokenFileError(f"{node.operator} may make a tensor of more than {MAX_COMPUTED_AXES} axes")
         for output in node.message.texts(2):
-            ranks[output] = rank
-            lengths.setdefault(output, length)
+            ranks[output], lengths[output] = rank, length
 
 
 def _length(node: Node, ranks: list[float], lengths: list[float]) -> float:
     """Return an upper bound of the longest axis of a node's output."""
+    if node.operator == "Constant":
+        attributes = node.message.messages(5)
+        tensors = [Constant.read(tensor).tensor.dims for one in attributes for tensor in one.messages(5)]
+        lists = [len(one.integers(8)) or math.inf for one in attributes if not one.messages(5)]
+        return max([max(dims, default=1) for dims in tensors] + lists, default=math.inf)
     if node.operator == "Shape":
         return ranks[0] if ranks else math.inf
     if node.operator == "Concat":
         return sum(lengths)
-    if node.operator == "Reshape" and lengths:  # all elements may lie along one axis
-        return float(lengths[0] ** max(1, ranks[0]))
+    if node.operator == "Reshape" and lengths and lengths[0] <= MAX_COMPUTED_AXES:
+        return float(lengths[0] ** max(1, ranks[0]))  # all elements may lie along one axis
     return max(lengths, default=math.inf) if node.operator in NEVER_LONGER else math.inf
 
 
