@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from seq2edge.cli.click_options import grouped_help
+from seq2edge.cli.click_options import grouped_help, options_of, take
 from seq2edge_export.cli.train import FILE, make_job, run_training, training_options
+from seq2edge_export.distillation.filters import FilterSettings
 from seq2edge_export.training.config import (
     LABELS,
     TEACHER,
@@ -18,12 +19,12 @@ from seq2edge_export.training.config import (
 )
 
 if TYPE_CHECKING:
-    from seq2edge_export.distillation.filters import FilterSettings
     from seq2edge_export.distillation.labels import LabelSettings, TextLabels
     from seq2edge_export.training.config import Job
 
 GROUPS: dict[str, type | str] = {
-    "Teacher": "num_beams best_of max_length_ratio min_score",
+    "Teacher": "num_beams best_of",
+    "Dropped pairs": FilterSettings,
     "Vocabulary": TokenizerSettings,
     "Model": ModelSettings,
     "Training": TrainingSettings,
@@ -56,20 +57,7 @@ EXAMPLES = {
     show_default=True,
     help="Of so many translations, take the one nearest to the human translation.",
 )
-@click.option(
-    "--max-length-ratio",
-    type=float,
-    default=2.2,
-    show_default=True,
-    help="How much longer or shorter than usual a translation may be.",
-)
-@click.option(
-    "--min-score",
-    type=float,
-    default=-1.5,
-    show_default=True,
-    help="Lowest mean log-probability of a translation's tokens.",
-)
+@options_of(FilterSettings)
 @training_options
 def command(
     teacher: Path,
@@ -78,8 +66,6 @@ def command(
     only: str | None,
     num_beams: int | None,
     best_of: int,
-    max_length_ratio: float,
-    min_score: float,
     resume: bool,
     **values: Any,
 ) -> None:
@@ -89,22 +75,21 @@ def command(
     *.dropped.tsv those that look bad, with the reason. To continue an interrupted run, repeat the command with
     --resume; nothing is translated or learned twice.
     """
-    from seq2edge_export.distillation.filters import FilterSettings
     from seq2edge_export.distillation.labels import LabelSettings, TextLabels, check_names
 
+    filters = take(FilterSettings, values)
     output, files = values["output"], [WeightedFile.parse(text) for text in texts]
     labels = [TextLabels(file.path, output / LABELS) for file in files]
     check_names(labels)
     learned = [WeightedFile(label.pairs, file.weight) for label, file in zip(labels, files, strict=True)]
     job = make_job((*learned, *map(WeightedFile.parse, pairs)), **values)
-    filters = FilterSettings(max_length_ratio=max_length_ratio, min_score=min_score)
     if only != "train":
         _check_output(output, resume=resume)
         languages = job.source_language, job.target_language
         settings = LabelSettings(num_beams=num_beams, best_of=best_of, languages=languages)
-        job = _label(_bundle_of(teacher, output), labels, job, settings, filters)
+        _label(_bundle_of(teacher, output), labels, job, settings, filters)
     if only != "label":
-        run_training(job, resume=resume)
+        run_training(_with_languages(job, teacher), resume=resume)
 
 
 def _check_output(output: Path, *, resume: bool) -> None:
@@ -131,9 +116,9 @@ def _bundle_of(teacher: Path, output: Path) -> Path:
 
 
 def _label(
-    bundle: Path, labels: list["TextLabels"], job: "Job", settings: "LabelSettings", filters: "FilterSettings"
-) -> "Job":
-    """Translate and filter all texts; return the job with the teacher's languages if it names none."""
+    bundle: Path, labels: list["TextLabels"], job: "Job", settings: "LabelSettings", filters: FilterSettings
+) -> None:
+    """Translate and filter all texts."""
     from seq2edge.cli.progress import status
     from seq2edge.devices.cpu import share_cpus
     from seq2edge.translator import Translator
@@ -149,7 +134,15 @@ def _label(
             with status(count) as update:
                 label.translate(translator, settings, update)
             click.echo(summary(label, label.filter(filters)), err=True)
-        languages = translator.manifest.languages
+
+
+def _with_languages(job: "Job", teacher: Path) -> "Job":
+    """Return the job with the teacher's languages in the place of those that are not given."""
+    from seq2edge.bundle.bundle import load_bundle
+
+    if job.source_language and job.target_language:
+        return job
+    languages = load_bundle(_bundle_of(teacher, job.output), check_hashes=False).manifest.languages
     return replace(
         job,
         source_language=job.source_language or languages.source,

@@ -83,8 +83,8 @@ class TextLabels:
             )
         return count
 
-    def translate(self, translator: Translator, settings: LabelSettings, observe: Observer) -> bool:
-        """Translate the texts, or return False if that is done already."""
+    def translate(self, translator: Translator, settings: LabelSettings, observe: Observer) -> None:
+        """Translate the texts, unless that is done already."""
         options, record = settings.options(translator), self.file("json")
         made_with = {
             "teacher": fingerprint(translator.manifest),
@@ -92,12 +92,12 @@ class TextLabels:
             "options": options,
         }
         if record.exists() and self.file("jsonl").exists():
-            if json.loads(record.read_text(encoding="utf-8")) != made_with:
+            if record.read_text(encoding="utf-8", errors="replace") != _json(made_with):
                 raise UsageError(
                     f"{self.file('jsonl')} was made by another teacher, of other text or with another search: "
                     "delete it to start over, or choose another --output"
                 )
-            return False
+            return
         translate_file(
             translator,
             self.file("source"),
@@ -108,8 +108,7 @@ class TextLabels:
             observe=observe,
         )
         with replaced_file(record) as new:
-            new.write_text(json.dumps(made_with, indent=2) + "\n", encoding="utf-8")
-        return True
+            new.write_text(_json(made_with), encoding="utf-8")
 
     def filter(self, settings: FilterSettings) -> Counter[str]:
         """Write the good pairs and the dropped ones; return the number of good ones, and of others by reason."""
@@ -138,17 +137,13 @@ class TextLabels:
         references: Iterator[str] = iter(())
         if self.file("references").exists():
             references = read_lines(self.file("references"))
-        for source, line in zip(read_lines(self.file("source")), read_lines(self.file("jsonl")), strict=True):
-            result = json.loads(line)
-            best = _best([result, *result.get("alternatives", [])], next(references, ""))
-            yield Label(
-                source,
-                best["text"],
-                score=sum(best["token_scores"]) / max(len(best["token_scores"]), 1),
-                ended=best["ended"],
-                repeats=best["repeats"],
-                unknown=best["unknown"],
-            )
+        try:
+            for source, line in zip(read_lines(self.file("source")), read_lines(self.file("jsonl")), strict=True):
+                yield _label(source, json.loads(line), next(references, ""))
+        except (ValueError, KeyError, TypeError, AttributeError):
+            raise DataError(
+                f"{self.file('jsonl')} is damaged: delete it to translate {self.text} again with --resume"
+            ) from None
 
 
 def digest_of(text: str) -> bytes:
@@ -168,6 +163,18 @@ def check_names(labels: list[TextLabels]) -> None:
     [(name, count)] = Counter(one.name for one in labels).most_common(1)
     if count > 1:
         raise UsageError(f"{count} texts are called {name}: rename all but one, or join them")
+
+
+def _label(source: str, result: dict[str, Any], reference: str) -> Label:
+    best = _best([result, *result.get("alternatives", [])], reference)
+    return Label(
+        source,
+        best["text"],
+        score=sum(best["token_scores"]) / max(len(best["token_scores"]), 1),
+        ended=best["ended"],
+        repeats=best["repeats"],
+        unknown=best["unknown"],
+    )
 
 
 def _best(results: list[dict[str, Any]], reference: str) -> dict[str, Any]:
@@ -191,6 +198,10 @@ def _lines(path: Path) -> Iterator[str]:
     except (OSError, EOFError, lzma.LZMAError) as error:
         reason = getattr(error, "strerror", None) or "it is not a complete compressed file"
         raise DataError(f"{path} cannot be read: {reason}") from None
+
+
+def _json(value: dict[str, Any]) -> str:
+    return json.dumps(value, indent=2) + "\n"
 
 
 def _cell(text: str) -> str:

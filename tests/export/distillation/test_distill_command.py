@@ -80,7 +80,7 @@ def test_the_labels_are_the_translations_of_the_teacher_each_text_once(text: Pat
 def test_both_halves_give_the_same_as_one_command(text: Path) -> None:
     assert distill(text).exit_code == 0
     assert distill(text, "--only=label", output="halves").exit_code == 0
-    result = distill(text, "--only=train", "--source-lang=en", "--target-lang=de", output="halves")
+    result = distill(text, "--only=train", output="halves")
     assert result.exit_code == 0, result.output
     assert files(text.parent / "out") == files(text.parent / "halves")
     config = json.loads((text.parent / "out" / "config.json").read_text(encoding="utf-8"))
@@ -154,6 +154,22 @@ def test_finished_labels_are_reused_and_those_of_another_search_refused(
     result = distill(text, "--only=label", "--resume", "--num-beams=2")
     assert result.exit_code == 2
     assert "another teacher, of other text or with another search: delete it" in result.stderr
+
+
+@pytest.mark.parametrize("damage", ["", "{}\n" * len(SENTENCES), "[\n" * len(SENTENCES), "{}\n"])
+def test_damaged_labels_are_refused_in_one_sentence(text: Path, damage: str) -> None:
+    assert distill(text, "--only=label").exit_code == 0
+    made = text.parent / "out/labels/english.jsonl"
+    intact = made.read_bytes()
+    made.write_text(damage, encoding="utf-8")
+    result = distill(text, "--only=label", "--resume")
+    assert result.exit_code == 2
+    assert result.stderr.splitlines()[-1].endswith(
+        f"english.jsonl is damaged: delete it to translate {text} again with --resume"
+    )
+    made.unlink()
+    assert distill(text, "--only=label", "--resume").exit_code == 0
+    assert made.read_bytes() == intact
 
 
 @pytest.mark.parametrize("opener", [gzip.open, lzma.open])
