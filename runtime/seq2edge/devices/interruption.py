@@ -11,11 +11,12 @@ without cleaning up, which is no worse than being killed; a Python program has t
 import os
 import signal
 import sys
-from _thread import start_new_thread
+import time
+from _thread import start_new_thread  # ``threading.Thread`` waits forever for one that lacks memory to begin
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
-from threading import Event, Timer, current_thread, local, main_thread
+from threading import Event, current_thread, local, main_thread
 from typing import TYPE_CHECKING
 
 from seq2edge.errors import TimeLimitError
@@ -39,17 +40,14 @@ class LimitedCall:
     def __init__(self, seconds: float) -> None:
         self.seconds, self.options = seconds, _new_options()
         self.expired, self._done = False, Event()
-        self._timer = Timer(seconds, self._expire)
-        self._timer.daemon = True
 
     def __enter__(self) -> "LimitedCall":
         _calls.add(self)
-        self._timer.start()
+        start_new_thread(self._watch, ())
         return self
 
     def __exit__(self, *_: object) -> None:
         self._done.set()
-        self._timer.cancel()
         _calls.discard(self)
 
     @contextmanager
@@ -68,7 +66,9 @@ class LimitedCall:
             f"the computation took longer than the time limit of {self.seconds:g} s; give it more time or less text"
         )
 
-    def _expire(self) -> None:
+    def _watch(self) -> None:
+        if self._done.wait(self.seconds):
+            return
         self.expired = self.options.terminate = True
         if _is_command.is_set() and not self._done.wait(GRACE):
             _end(f"Error: {self.error}", TimeLimitError.exit_code)
@@ -109,7 +109,6 @@ def stop_runs_at_signals() -> Iterator[None]:
     os.set_blocking(writer, False)
     before = signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
     _is_command.set()
-    # ``threading.Thread`` would wait forever for a thread that has too little memory to begin.
     start_new_thread(_watch, (reader,))
     try:
         yield
@@ -128,13 +127,12 @@ def _watch(reader: int) -> None:
             with suppress(ImportError):  # it may be about to be imported
                 if "onnxruntime" in sys.modules:
                     _unlimited().terminate = True
-            timer = Timer(GRACE, _end_if_computing, number)
-            timer.daemon = True
-            timer.start()
+            start_new_thread(_end_if_computing, (number[0],))
     os.close(reader)
 
 
 def _end_if_computing(number: int) -> None:
+    time.sleep(GRACE)
     if any(frame.f_code.co_filename.endswith(ONNXRUNTIME) for frame in sys._current_frames().values()):
         _end("stopped", SHELL_CODE + number)
 

@@ -1,3 +1,4 @@
+import re
 from collections.abc import Callable
 from dataclasses import fields
 from pathlib import Path
@@ -19,6 +20,18 @@ def test_the_result_goes_to_stdout_and_messages_to_stderr(tmp_path: Path, argume
     assert result.stdout.endswith("after 4 updates\n")
     assert [line.split()[0] for line in result.stderr.splitlines()][-2:] == ["training", "update"]
     assert "tokens/s" not in result.stderr
+
+
+def test_several_files_with_weights_and_noise(tmp_path: Path, arguments: Arguments) -> None:
+    command = arguments(tmp_path / "out", max_steps=4, noise=0.5, vocabulary=340)
+    more = tmp_path / "more.tsv"
+    more.write_text("the old man.\teht nam dlo.\n" * 10, encoding="utf-8")
+    result = CliRunner().invoke(main, [*command, f"--train={more}@3"])
+    assert result.exit_code == 0, result.output
+    [first, second, _, noisy] = [int(found) for found in re.findall(r": ([\d,]+) pairs", result.stderr)]
+    assert second == 10
+    assert first + second < noisy <= 1.5 * (first + second)  # some noise does not apply to some pairs
+    assert "`more.tsv` (3 times)" in (tmp_path / "out/README.md").read_text(encoding="utf-8")
 
 
 def test_every_setting_is_an_option_under_a_heading() -> None:
