@@ -22,7 +22,7 @@ from seq2edge_export.training.learner import Learner
 from seq2edge_export.training.report import Evaluation, best_of
 from seq2edge_export.training.tokenizer import MODEL_NAMES
 
-STATE_KEYS = {"progress", "model", "optimizer", "random", "cuda_random", "settings"}
+STATE_KEYS = {"progress", "model", "optimizer", "settings"}
 # Settings that a resumed run may change, as they do not affect the updates made so far.
 CHANGEABLE = {
     *("max_steps", "cooldown_steps", "evaluate_every", "save_every", "patience"),
@@ -55,13 +55,11 @@ class TrainingProgress:
 
 
 def save_state(path: Path, progress: TrainingProgress, learner: Learner, settings: dict[str, Any]) -> None:
-    """Write model, optimizers, random states and progress; the file appears only when it is complete."""
+    """Write model, optimizers and progress; the file appears only when it is complete."""
     state = {
         "progress": asdict(progress),
         "model": learner.model.state_dict(),
         "optimizer": [optimizer.state_dict() for optimizer in learner.optimizers],
-        "random": torch.get_rng_state(),
-        "cuda_random": torch.cuda.get_rng_state_all() if torch.cuda.is_available() else [],
         "settings": settings,
     }
     with replaced_file(path) as new, new.open("wb") as file:  # opened here to keep the error of the system
@@ -88,9 +86,6 @@ def restore(state: dict[str, Any], learner: Learner) -> TrainingProgress:
     saved = state["optimizer"]
     for optimizer, values in zip(learner.optimizers, saved if isinstance(saved, list) else [saved], strict=True):
         optimizer.load_state_dict(values)  # version 0.1.0 had only one, which was not in a list
-    torch.set_rng_state(state["random"])
-    if state["cuda_random"] and torch.cuda.is_available():
-        torch.cuda.set_rng_state_all(state["cuda_random"])
     values = dict(state["progress"])
     history = values["history"] = [Evaluation(**row) for row in values["history"]]
     if history and "best_step" not in values:  # a state of version 0.1.0 or before: it always took the highest BLEU

@@ -38,14 +38,14 @@ def resolve_hardware(settings: TrainingSettings, saved: Mapping[str, Any]) -> Tr
     return replace(settings, device=device, precision=precision)
 
 
-def use_threads(threads: int) -> None:
-    torch.set_num_threads(threads or allowed_cpus())
+def threads_of(settings: TrainingSettings) -> int:
+    return settings.threads or allowed_cpus()
 
 
 def describe(settings: TrainingSettings) -> str:
     if settings.device == "cuda":
         return f"training on {torch.cuda.get_device_name()} in {settings.precision}"
-    threads = torch.get_num_threads()
+    threads = threads_of(settings)
     return f"training on the CPU in {settings.precision} with {threads} thread{'s' if threads > 1 else ''}"
 
 

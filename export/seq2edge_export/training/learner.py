@@ -2,10 +2,11 @@
 
 import math
 from dataclasses import replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from seq2edge.config.architecture import Architecture
 from seq2edge.config.tokenizer import SpecialTokens
@@ -14,6 +15,7 @@ from seq2edge_export.model.transformer import Transformer
 from seq2edge_export.training.config import TrainingSettings
 from seq2edge_export.training.data import Batch, Encoded, make_batch
 from seq2edge_export.training.evaluate import summed_loss
+from seq2edge_export.training.replicas import Replica, Replicas
 
 
 class Loss(NamedTuple):
@@ -27,14 +29,14 @@ class Learner:
     def __init__(self, architecture: Architecture, settings: TrainingSettings, tokens: SpecialTokens) -> None:
         self.settings, self.tokens = settings, tokens
         self.device = torch.device(settings.device)
-        torch.manual_seed(settings.seed)
-        self.model = Transformer(architecture, dropout=settings.dropout, seed=settings.seed).to(self.device).train()
+        self.replicas = Replicas(architecture, settings)
+        self.model = self.replicas.model
         self.averaged = Transformer(architecture).to(self.device).eval()
-        self.optimizers = make_optimizers(self.model, settings)
+        self.optimizers = make_optimizers(self.replicas, settings)
 
     def update(self, batches: list[list[Encoded]], *, step: int) -> Loss:
         """Make one optimizer step; raise ``UsageError`` if loss or gradient are not finite."""
-        loss = self.backward([self._batch(rows) for rows in batches])
+        loss = self.backward([self._batch(rows) for rows in batches], step=step)
         norm = float(torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.settings.clip_norm))
         if not (math.isfinite(loss.total) and math.isfinite(norm)):
             raise UsageError(_diverged(step, loss, norm))
@@ -45,27 +47,26 @@ class Learner:
             optimizer.zero_grad()
         return loss
 
-    def backward(self, batches: list[Batch]) -> Loss:
+    def backward(self, batches: list[Batch], *, step: int) -> Loss:
         """Compute the gradient of the mean loss over all target tokens of these batches."""
-        pad, smoothing = self.tokens.pad, self.settings.label_smoothing
-        tokens = sum(int((batch.target_output != pad).sum()) for batch in batches)
-        total = 0.0
-        for batch in batches:
+        tokens = sum(int((batch.target_output != self.tokens.pad).sum()) for batch in batches)
+
+        def loss_of(replica: Replica, batch: Batch) -> Tensor:
             with torch.autocast(self.device.type, torch.bfloat16, enabled=self.settings.precision == "bf16"):
-                batch = self._with_own_tokens(batch)
-                loss = summed_loss(self.model, batch, pad=pad, label_smoothing=smoothing)
-            torch.autograd.backward(loss / tokens)
-            total += loss.item()
-        return Loss(total, tokens)
+                batch = self._with_own_tokens(replica, batch)
+                smoothing = self.settings.label_smoothing
+                return summed_loss(replica.model, batch, pad=self.tokens.pad, label_smoothing=smoothing) / tokens
+
+        return Loss(self.replicas.backward(batches, loss_of, step=step) * tokens, tokens)
 
     @torch.no_grad()
-    def _with_own_tokens(self, batch: Batch) -> Batch:
+    def _with_own_tokens(self, replica: Replica, batch: Batch) -> Batch:
         """Replace a share of the decoder's input by the likeliest tokens of the model (scheduled sampling)."""
         share, target = self.settings.scheduled_sampling, batch.target_input
         if not share:
             return batch
-        predicted = self.model(batch.source, batch.source_mask, target).argmax(dim=-1)  # (B, T), of the next token
-        replaced = torch.rand(target.shape).to(self.device) < share
+        predicted = replica.model(batch.source, batch.source_mask, target).argmax(dim=-1)  # (B, T), of the next token
+        replaced = torch.rand(target.shape, generator=replica.random, device=self.device) < share
         own = torch.where(replaced, predicted.roll(1, dims=1), target)
         own[:, 0] = target[:, 0]  # the start token
         return replace(batch, target_input=own)
@@ -84,18 +85,23 @@ class Muon(torch.optim.Optimizer):
     MOMENTUM = 0.95
     ADAMW_LENGTH = 0.2  # root mean square of an update of AdamW, in learning rates
 
-    def __init__(self, matrices: list[nn.Parameter], *, lr: float, weight_decay: float) -> None:
+    def __init__(self, matrices: list[nn.Parameter], replicas: Replicas, *, lr: float, weight_decay: float) -> None:
         super().__init__(matrices, {"lr": lr, "weight_decay": weight_decay})
+        self.replicas = replicas
 
-    @torch.no_grad()
     def step(self, closure: Any = None) -> Any:
         for group in self.param_groups:
-            for matrix in group["params"]:
-                momentum = self.state[matrix].setdefault("momentum", torch.zeros_like(matrix))
-                momentum.lerp_(matrix.grad, 1 - self.MOMENTUM)
-                update = orthogonal(matrix.grad.lerp(momentum, self.MOMENTUM))  # Nesterov's momentum
-                matrix.mul_(1 - group["lr"] * group["weight_decay"])
-                matrix.add_(update, alpha=-group["lr"] * self.ADAMW_LENGTH * math.sqrt(max(matrix.shape)))
+            self.replicas.map(partial(self._update, lr=group["lr"], decay=group["weight_decay"]), group["params"])
+
+    @torch.no_grad()
+    def _update(self, matrix: nn.Parameter, *, lr: float, decay: float) -> None:
+        gradient = matrix.grad
+        assert gradient is not None
+        momentum = self.state[matrix].setdefault("momentum", torch.zeros_like(matrix))
+        momentum.lerp_(gradient, 1 - self.MOMENTUM)
+        update = orthogonal(gradient.lerp(momentum, self.MOMENTUM))  # Nesterov's momentum
+        matrix.mul_(1 - lr * decay)
+        matrix.add_(update, alpha=-lr * self.ADAMW_LENGTH * math.sqrt(max(matrix.shape)))
 
 
 def orthogonal(matrix: torch.Tensor) -> torch.Tensor:
@@ -112,8 +118,9 @@ def orthogonal(matrix: torch.Tensor) -> torch.Tensor:
     return result
 
 
-def make_optimizers(model: Transformer, settings: TrainingSettings) -> list[torch.optim.Optimizer]:
+def make_optimizers(replicas: Replicas, settings: TrainingSettings) -> list[torch.optim.Optimizer]:
     """Return the optimizers of all parameters; matrices decay, but not biases and norms."""
+    model = replicas.model
     rate, decay = settings.learning_rate, settings.weight_decay
     linear = {module.weight for module in model.modules() if isinstance(module, nn.Linear)} - {model.output.weight}
     matrices = [p for p in model.parameters() if p in linear and settings.optimizer == "muon"]
@@ -123,7 +130,7 @@ def make_optimizers(model: Transformer, settings: TrainingSettings) -> list[torc
         {"params": [p for p in others if p.dim() < 2], "weight_decay": 0.0},
     ]
     adamw = torch.optim.AdamW(groups, lr=rate, betas=(0.9, 0.98), eps=1e-9, fused=True)
-    return [adamw, Muon(matrices, lr=rate, weight_decay=decay)] if matrices else [adamw]
+    return [adamw, Muon(matrices, replicas, lr=rate, weight_decay=decay)] if matrices else [adamw]
 
 
 def learning_rate(step: int, settings: TrainingSettings) -> float:

@@ -97,7 +97,6 @@ def _resume_run(job: Job, observer: Observer) -> "Run":
 
 def _resolve_hardware(job: Job, saved: Mapping[str, Any], observer: Observer) -> Job:
     settings = hardware.resolve_hardware(job.training, saved)
-    hardware.use_threads(settings.threads)
     observer.message(hardware.describe(settings))
     return replace(job, training=settings)
 

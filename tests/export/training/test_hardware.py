@@ -54,14 +54,10 @@ def test_a_resumed_run_keeps_its_precision_unless_another_is_requested(monkeypat
     assert hardware.resolve_hardware(TrainingSettings(precision="bf16"), before).precision == "bf16"
 
 
-def test_device_precision_and_threads_are_described() -> None:
-    threads = torch.get_num_threads()
-    hardware.use_threads(1)
-    try:
-        description = hardware.describe(TrainingSettings(device="cpu", precision="fp32"))
-    finally:
-        hardware.use_threads(threads)
-    assert description == "training on the CPU in fp32 with 1 thread"
+@pytest.mark.parametrize(("threads", "text"), [(1, "1 thread"), (3, "3 threads")])
+def test_device_precision_and_threads_are_described(threads: int, text: str) -> None:
+    description = hardware.describe(TrainingSettings(device="cpu", precision="fp32", threads=threads))
+    assert description == f"training on the CPU in fp32 with {text}"
 
 
 def test_training_in_bf16_works_where_the_hardware_has_it(tmp_path: Path, arguments: Callable[..., list[str]]) -> None:

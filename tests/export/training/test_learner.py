@@ -37,8 +37,8 @@ def gradients(learner: Learner) -> dict[str, torch.Tensor]:
 
 def test_accumulated_batches_give_the_gradient_of_one_big_batch(make_job: Callable[..., Job]) -> None:
     whole, parts = make_learner(make_job, dropout=0.0), make_learner(make_job, dropout=0.0)
-    one = whole.backward([batch_of(*ROWS)])
-    two = parts.backward([batch_of(ROWS[0], ROWS[2]), batch_of(ROWS[1])])
+    one = whole.backward([batch_of(*ROWS)], step=1)
+    two = parts.backward([batch_of(ROWS[0], ROWS[2]), batch_of(ROWS[1])], step=1)
     assert two.tokens == one.tokens == 10
     assert two.total == pytest.approx(one.total, abs=loss_limit(whole))
     largest = max(float(gradient.abs().max()) for gradient in gradients(whole).values())
@@ -46,10 +46,33 @@ def test_accumulated_batches_give_the_gradient_of_one_big_batch(make_job: Callab
     torch.testing.assert_close(gradients(parts), gradients(whole), rtol=0, atol=limit)
 
 
-def test_the_same_seed_gives_the_same_updates(make_job: Callable[..., Job]) -> None:
+def test_threads_give_the_gradient_of_one_thread_with_the_same_dropout(make_job: Callable[..., Job]) -> None:
+    batches = [batch_of(ROWS[0], ROWS[2]), batch_of(ROWS[1]), batch_of(*ROWS)]
+    one, three = (make_learner(make_job, threads=threads, accumulate=3, dropout=0.5) for threads in (1, 3))
+    assert [len(learner.replicas.all) for learner in (one, three)] == [1, 3]
+    for step in (1, 2):
+        losses = [learner.backward(batches, step=step) for learner in (one, three)]
+        assert losses[0].tokens == losses[1].tokens
+        assert losses[0].total == pytest.approx(losses[1].total, abs=loss_limit(one))
+    largest = max(float(gradient.abs().max()) for gradient in gradients(one).values())
+    limit = 2 * network_rounding(one.model.architecture, size=largest)  # forward and backward
+    torch.testing.assert_close(gradients(three), gradients(one), rtol=0, atol=limit)
+
+
+@pytest.mark.parametrize("optimizer", ["adamw", "muon"])
+def test_the_optimizer_is_exact_in_threads(make_job: Callable[..., Job], optimizer: str) -> None:
+    one, two = (make_learner(make_job, threads=threads, optimizer=optimizer) for threads in (1, 2))
+    for step in (1, 2, 3):
+        for learner in (one, two):
+            learner.update([ROWS], step=step)  # of a single batch the gradients are the same
+    torch.testing.assert_close(one.model.state_dict(), two.model.state_dict(), rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_the_same_seed_gives_the_same_updates(make_job: Callable[..., Job], threads: int) -> None:
     weights = []
     for _ in range(2):
-        learner = make_learner(make_job)
+        learner = make_learner(make_job, threads=threads)
         for step in (1, 2, 3):
             learner.update([ROWS[:2], ROWS[2:]], step=step)
         weights.append(learner.model.state_dict())
@@ -112,7 +135,7 @@ def test_the_state_of_the_first_release_had_one_optimizer(make_job: Callable[...
 def test_scheduled_sampling_feeds_the_model_its_own_tokens(make_job: Callable[..., Job]) -> None:
     learner = make_learner(make_job, scheduled_sampling=0.5, dropout=0.0)
     batch = batch_of(*ROWS * 20)
-    own = learner._with_own_tokens(batch)
+    own = learner._with_own_tokens(learner.replicas.all[0], batch)
     predicted = learner.model(batch.source, batch.source_mask, batch.target_input).argmax(-1)
     changed = own.target_input != batch.target_input
     assert 0.3 < changed[:, 1:].float().mean() < 0.7
@@ -123,7 +146,7 @@ def test_scheduled_sampling_feeds_the_model_its_own_tokens(make_job: Callable[..
 
 def test_without_scheduled_sampling_a_batch_stays_as_it_is(make_job: Callable[..., Job]) -> None:
     learner, batch = make_learner(make_job), batch_of(*ROWS)
-    assert learner._with_own_tokens(batch) is batch
+    assert learner._with_own_tokens(learner.replicas.all[0], batch) is batch
 
 
 def test_a_large_gradient_is_clipped(make_job: Callable[..., Job], monkeypatch: pytest.MonkeyPatch) -> None:
