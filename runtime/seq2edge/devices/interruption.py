@@ -109,17 +109,19 @@ def stop_runs_at_signals() -> Iterator[None]:
     os.set_blocking(writer, False)
     before = signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
     _is_command.set()
-    start_new_thread(_watch, (reader,))
+    ended = Event()
+    start_new_thread(_watch, (reader, ended))
     try:
         yield
     finally:
         signal.set_wakeup_fd(before)
         os.close(writer)  # ends the thread
+        ended.wait(GRACE)  # else a late thread could stop the runs of what comes next
         _is_command.clear()
         _unlimited.cache_clear()
 
 
-def _watch(reader: int) -> None:
+def _watch(reader: int, ended: Event) -> None:
     while number := os.read(reader, 1):
         if number[0] in SIGNALS:
             for call in (*_calls,):
@@ -129,6 +131,7 @@ def _watch(reader: int) -> None:
                     _unlimited().terminate = True
             start_new_thread(_end_if_computing, (number[0],))
     os.close(reader)
+    ended.set()
 
 
 def _end_if_computing(number: int) -> None:

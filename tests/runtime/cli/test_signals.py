@@ -2,6 +2,7 @@
 
 import os
 import signal
+import time
 from collections.abc import Callable, Iterator
 from typing import NoReturn
 
@@ -9,6 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from seq2edge.cli import main
+from seq2edge.devices import interruption
 
 CODES = {signal.SIGINT: 130, signal.SIGTERM: 143}
 
@@ -69,3 +71,19 @@ def check(number: int) -> None:
     assert isinstance(result.exception, SystemExit)
     assert "Traceback" not in result.stderr
     assert result.stderr.strip() == ("stopped" if number == signal.SIGINT else "")
+
+
+def test_a_signal_in_the_last_moment_does_not_stop_later_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    read = os.read
+
+    def read_slowly(reader: int, count: int) -> bytes:
+        content = read(reader, count)
+        time.sleep(0.05)
+        return content
+
+    interruption.run_options()  # loads onnxruntime
+    monkeypatch.setattr(os, "read", read_slowly)
+    with pytest.raises(KeyboardInterrupt), interruption.stop_runs_at_signals():
+        now(signal.SIGINT)
+    time.sleep(0.2)
+    assert not interruption.run_options().terminate
