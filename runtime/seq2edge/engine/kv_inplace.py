@@ -111,6 +111,7 @@ class InplaceCacheState(DecoderState):
         self.wanted: Ids = np.empty(0, np.int64)
         self.logits: Scores = np.empty((0, 0), np.float32)
         self.log_totals: Scores = np.empty(0, np.float32)
+        self.output = StepOutput(self.logits[None], self.log_totals)  # the same memory
         self.bound: BoundRun | None = None  # to arrays of these shapes
 
     @property
@@ -125,12 +126,21 @@ class InplaceCacheState(DecoderState):
         if self.bound is None or self.tokens.shape != tokens.shape:
             self.bound = self._bind(tokens.shape)
         self.tokens_by_row[self.wanted] = tokens.reshape(-1, new)
+        return self._run(self.bound, new)
+
+    def extend(self, tokens: list[int]) -> StepOutput:
+        if self.bound is None or self.tokens.shape[2] > 1 or self.length == self.cache.shape[3]:
+            return super().extend(tokens)
+        self.tokens_by_row[self.wanted, 0] = tokens
+        return self._run(self.bound, 1)
+
+    def _run(self, bound: BoundRun, new: int) -> StepOutput:
         self.positions += self.length - self.positions.item(0)
         self.length += new
         self.last.fill(self.length - 1)
         self.total.fill(self.length)
-        self.bound()
-        return StepOutput(self.logits.reshape(*rows.shape, -1), self.log_totals)
+        bound()
+        return self.output
 
     def _follow(self, rows: Ids) -> None:  # (B, K)
         """Let every row continue the row that the search says, and drop the sentences that it has left out."""
@@ -207,6 +217,7 @@ class InplaceCacheState(DecoderState):
             self.logits = self.pool.take((self.wanted.size, self.vocabulary_size), np.float32)
         self.logits = self.logits[: self.wanted.size]
         self.log_totals = np.empty(self.wanted.size, np.float32)
+        self.output = StepOutput(self.logits.reshape(*shape[:2], -1), self.log_totals)
         restricted = self.vocabulary and self.vocabulary.inputs(np.repeat(self.vocabulary.bias, shape[1], axis=0))
         caches = list(self.cache)
         inputs = {

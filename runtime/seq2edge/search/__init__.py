@@ -10,6 +10,7 @@ from seq2edge.search.beam import beam_search
 from seq2edge.search.greedy import greedy
 from seq2edge.search.hypothesis import Hypothesis
 from seq2edge.search.interface import DecoderState
+from seq2edge.search.plain import is_plain, plain_beam_search, plain_greedy
 from seq2edge.search.restricted_vocabulary import restrict
 from seq2edge.search.sampling import sample
 from seq2edge.search.streaming import StreamingSearch
@@ -53,6 +54,9 @@ def search(
 def _search(
     state: DecoderState, prefixes: Ids, options: GenerationOptions, context: BatchContext
 ) -> list[list[Hypothesis]]:
+    if is_plain(state, prefixes, options, context):
+        plain = plain_beam_search if options.num_beams > 1 else plain_greedy
+        return plain(state, prefixes, options)
     if options.num_beams > 1:
         return beam_search(state, prefixes, options, context)
     if options.do_sample:

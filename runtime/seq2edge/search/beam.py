@@ -163,7 +163,7 @@ def beam_steps(
     noise = GumbelNoise(generators_for(options.seed, len(prefixes), context)) if options.do_sample else None
     beams = first_beams(prefixes, options.num_beams)
     tokens, rows = prefixes[:, None, :], beams.sentences[:, None]  # (B, 1, T), (B, 1): all beams are equal
-    count = _candidate_count(options)
+    count = candidate_count(options)
     while len(beams.sentences):
         best = processors.top_k(state, tokens, rows, count, beams.length) if noise is None else None
         if best is not None:
@@ -187,7 +187,7 @@ def beam_steps(
         yield beams
 
 
-def _candidate_count(options: GenerationOptions) -> int:
+def candidate_count(options: GenerationOptions) -> int:
     """Return enough that ``num_beams`` candidates go on even if every beam has one for every end token."""
     return options.num_beams * max(2, 1 + len(options.eos_ids))
 
@@ -196,7 +196,7 @@ def candidates_size(options: GenerationOptions, vocabulary: int) -> int:
     """Return the bytes that ``best_candidates`` holds at once for a sentence: tokens, scores, ranks and their order."""
     if options.num_beams == 1:
         return 0
-    return options.num_beams * min(_candidate_count(options), vocabulary) * (8 + 4 + 4 + 4 + 8)
+    return options.num_beams * min(candidate_count(options), vocabulary) * (8 + 4 + 4 + 4 + 8)
 
 
 def _rank_tokens(

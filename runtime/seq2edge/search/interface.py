@@ -28,6 +28,10 @@ class DecoderState(ABC):
     def step(self, tokens: Ids, rows: Ids) -> StepOutput:
         """Append the tokens to the cache and return the logits of the next position."""
 
+    def extend(self, tokens: list[int]) -> StepOutput:
+        """Append one token to each row, where every row continues itself; K is 1."""
+        return self.step(np.array(tokens)[:, None, None], np.arange(len(tokens))[:, None])
+
     def top_k(self, tokens: Ids, rows: Ids, k: int) -> TopK:
         """Append the tokens and return the k most likely next tokens, or all of a smaller vocabulary."""
         output = self.step(tokens, rows)

@@ -1,0 +1,203 @@
+"""Greedy and beam search for plain options: lists of numbers in the place of small arrays.
+
+A step of a small model takes less than half a millisecond, so the dozens of numpy calls around it count. With few rows,
+and without sampling, a hook or any logits processor, most of them can be saved. The results are those of ``greedy.py``
+and ``beam.py`` to the last bit; these do everything else, and are the reference for this module.
+
+Shapes at line ends: B unfinished sentences, K beams, R rows, C candidates, V the vocabulary size.
+"""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from seq2edge.config.generation import GenerationOptions
+from seq2edge.search.beam import candidate_count
+from seq2edge.search.hypothesis import UNREACHED, BeamHypotheses, Hypothesis, length_normalizer
+from seq2edge.search.interface import DecoderState
+from seq2edge.search.log_softmax import check_numbers, log_normalizer
+from seq2edge.search.logits_processors import LogitsProcessors
+from seq2edge.search.top_k import top_k
+from seq2edge.search.types import BatchContext, Ids, Scores, StepOutput
+
+FEW_ROWS = 32  # more are faster in numpy
+LOWERED = np.float32(UNREACHED)  # added to the score of a beam that has ended, so that others go on before it
+
+
+def is_plain(state: DecoderState, prefixes: Ids, options: GenerationOptions, context: BatchContext) -> bool:
+    """Whether nothing but the model decides which token comes next, and rows are few."""
+    if options.do_sample or state.selects_on_device or len(prefixes) * options.num_beams > FEW_ROWS:
+        return False
+    return not LogitsProcessors(options, prefixes.shape[1], context)
+
+
+def plain_greedy(state: DecoderState, prefixes: Ids, options: GenerationOptions) -> list[list[Hypothesis]]:
+    """Return one hypothesis for each sentence."""
+    limit, eos = options.longest(prefixes.shape[1]) - prefixes.shape[1], options.eos_ids
+    tokens: list[list[int]] = [[] for _ in prefixes]
+    scores: list[list[float]] = [[] for _ in prefixes]
+    sentences = list(range(len(prefixes)))  # (B,): those that have not ended
+    output = state.step(prefixes[:, None], np.arange(len(prefixes))[:, None])
+    for made in range(1, limit + 1):
+        log_totals = _log_totals(output)[:, 0].tolist()
+        chosen: list[int] = output.logits[:, 0].argmax(axis=1).tolist()
+        for sentence, token, log_total in zip(sentences, chosen, log_totals, strict=True):
+            tokens[sentence].append(token)
+            scores[sentence].append(-log_total)  # the largest logit minus itself is zero
+        if made == limit:
+            break
+        rows = [row for row, token in enumerate(chosen) if token not in eos]
+        if len(rows) == len(sentences):
+            output = state.extend(chosen)
+        elif rows:
+            sentences = [sentences[row] for row in rows]
+            output = state.step(np.array([chosen[row] for row in rows])[:, None, None], np.array(rows)[:, None])
+        else:
+            break
+    return [
+        [Hypothesis(tokens=ids, score=sum(values), token_scores=values, ended=ids[-1] in eos)]
+        for ids, values in zip(tokens, scores, strict=True)
+    ]
+
+
+def _log_totals(output: StepOutput) -> Scores:  # (R, 1)
+    """Return the logarithms of the sums of ``exp(logit - largest)``, after checking that all logits are numbers."""
+    if output.log_normalizer is None:
+        return log_normalizer(output.logits.reshape(-1, output.logits.shape[2]))[1]
+    if not output.log_normalizer.sum() < math.inf:  # NaN if any logit is NaN or infinite
+        check_numbers(output.logits)
+    return output.log_normalizer[:, None]
+
+
+class Node(NamedTuple):
+    """The last token of a partial output, linked to the one before."""
+
+    before: "Node"
+    token: int
+    log_probability: float
+
+    def path(self) -> tuple[list[int], list[float]]:
+        """Return all tokens and their log-probabilities, in order."""
+        tokens, log_probabilities = [], []
+        node = self
+        while node is not ROOT:
+            tokens.append(node.token)
+            log_probabilities.append(node.log_probability)
+            node = node.before
+        return tokens[::-1], log_probabilities[::-1]
+
+
+ROOT = Node(None, -1, 0.0)  # type: ignore[arg-type]  # before the first token
+
+
+class Beam(NamedTuple):
+    """A partial output."""
+
+    last: Node
+    score: float
+    parent: int  # the beam of the sentence that it continues
+
+
+class Candidates(NamedTuple):
+    """Continuations of the beams of one sentence by one token each, best first."""
+
+    parents: list[int]  # (C,)
+    tokens: list[int]  # (C,)
+    log_probabilities: list[float]  # (C,)
+    scores: list[float]  # (C,)
+
+    def node(self, beams: list[Beam], column: int) -> Node:
+        return Node(beams[self.parents[column]].last, self.tokens[column], self.log_probabilities[column])
+
+
+def plain_beam_search(state: DecoderState, prefixes: Ids, options: GenerationOptions) -> list[list[Hypothesis]]:
+    """Return the best ``num_return_sequences`` hypotheses that ``num_beams`` beams find for each sentence."""
+    return PlainBeamSearch(prefixes, options).run(state, prefixes)
+
+
+class PlainBeamSearch:
+    """A beam search over one batch; ``finished`` are the hypotheses of each sentence."""
+
+    def __init__(self, prefixes: Ids, options: GenerationOptions) -> None:
+        self.options, self.eos = options, options.eos_ids
+        self.num_beams, self.count = options.num_beams, candidate_count(options)
+        self.limit = options.longest(prefixes.shape[1]) - prefixes.shape[1]
+        self.finished = [BeamHypotheses(options.num_beams) for _ in prefixes]
+
+    def run(self, state: DecoderState, prefixes: Ids) -> list[list[Hypothesis]]:
+        start = [Beam(ROOT, UNREACHED if beam else 0.0, beam) for beam in range(self.num_beams)]
+        beams = dict.fromkeys(range(len(prefixes)), start)
+        output = state.step(prefixes[:, None], np.arange(len(prefixes))[:, None])
+        for made in range(1, self.limit + 1):
+            going, rows, rows_before = {}, [], output.logits.shape[1]  # rows_before: 1 or K
+            found = self._candidates(output, beams)
+            for index, (sentence, candidates) in enumerate(zip(beams, found, strict=True)):
+                running = self._advance(beams[sentence], candidates, self.finished[sentence], made)
+                if running:
+                    going[sentence] = running
+                    rows.append([index * rows_before + beam.parent * (rows_before > 1) for beam in running])
+            if not going:
+                break
+            beams = going
+            tokens = [[beam.last.token for beam in running] for running in beams.values()]
+            output = state.step(np.array(tokens)[:, :, None], np.array(rows))
+        return [one.hypotheses[: self.options.num_return_sequences] for one in self.finished]
+
+    def _candidates(self, output: StepOutput, beams: dict[int, list[Beam]]) -> list[Candidates]:  # (B,)
+        """Return the best continuations of each sentence."""
+        batch, rows, vocabulary = output.logits.shape
+        log_totals = _log_totals(output)  # (R, 1)
+        tokens, logits = top_k(output.logits.reshape(-1, vocabulary), min(self.count, vocabulary))  # (R, C) each
+        log_probabilities = (logits - logits[:, :1]) - log_totals
+        so_far = np.array([[beam.score for beam in running] for running in beams.values()], np.float32)  # (B, K)
+        scores = (log_probabilities.reshape(batch, rows, -1) + so_far[:, :, None]).reshape(batch, -1)  # (B, K * C)
+        order = (-scores).argsort(axis=1, kind="stable")[:, : self.count]
+        columns, sentence = tokens.shape[1], np.arange(batch)[:, None]
+        found = sentence * (rows * columns) + (order if rows > 1 else order % columns)  # counted through all rows
+        parts = order // columns, tokens.take(found), log_probabilities.take(found), scores[sentence, order]
+        return [Candidates(*of_sentence) for of_sentence in zip(*(part.tolist() for part in parts), strict=True)]
+
+    def _advance(self, beams: list[Beam], found: Candidates, finished: BeamHypotheses, made: int) -> list[Beam]:
+        """Store what has ended; return the beams that go on, or none if the sentence is done."""
+        ended = [token in self.eos or made == self.limit for token in found.tokens]
+        scores, columns = found.scores, list(range(self.num_beams))
+        if True in ended:
+            self._store(beams, found, ended, finished, made)
+            scores = [float(np.float32(one) + LOWERED) if end else one for one, end in zip(scores, ended, strict=True)]
+            columns = sorted(range(len(scores)), key=lambda column: -scores[column])[: self.num_beams]
+        running = [Beam(found.node(beams, column), scores[column], found.parents[column]) for column in columns]
+        if False in ended and not self._is_done(running[0].score, finished, made):
+            return running
+        for beam in running[: max(0, self.options.num_return_sequences - len(finished.hypotheses))]:
+            finished.add(self._hypothesis(beam.last, beam.score, beam.score))
+        return []
+
+    def _store(
+        self, beams: list[Beam], found: Candidates, ended: list[bool], finished: BeamHypotheses, made: int
+    ) -> None:
+        """Store the ended ones of the first ``num_beams`` candidates, where they are good enough."""
+        normalizer = length_normalizer(made, self.options.length_penalty)
+        for column in range(self.num_beams):
+            score = float(np.float32(found.scores[column]) / normalizer)
+            if ended[column] and score > finished.worst:
+                finished.add(self._hypothesis(found.node(beams, column), score, found.scores[column]))
+
+    def _is_done(self, best: float, finished: BeamHypotheses, made: int) -> bool:
+        """Whether there are enough hypotheses, or no beam can get good enough."""
+        options, worst, length = self.options, finished.worst, made
+        if options.early_stopping is True and worst > UNREACHED:
+            return True
+        if options.early_stopping == "never" and options.length_penalty > 0:
+            length = self.limit
+        return bool(np.float32(best) / length_normalizer(length, options.length_penalty) <= worst)
+
+    def _hypothesis(self, last: Node, score: float, beam_score: float) -> Hypothesis:
+        tokens, log_probabilities = last.path()
+        return Hypothesis(
+            tokens=tokens,
+            score=score,
+            token_scores=log_probabilities,
+            ended=tokens[-1] in self.eos,
+            placeholder=beam_score < UNREACHED / 2,
+        )
