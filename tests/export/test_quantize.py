@@ -121,7 +121,7 @@ class TestAuto:
         (["--precision", "int2"], "'int2' is not one of"),
         (["--keep-precision", "nothing.*"], "no weight matches 'nothing.*'"),
         (["--precision", "int4", "--calibrate", "empty.txt"], "empty.txt contains no sentence"),
-        (["--calibrate", "one.txt"], "--calibrate is for rounding to 4 bits"),
+        (["--precision", "fp16", "--calibrate", "one.txt"], "--calibrate is for rounding to 8 and 4 bits"),
         (["--precision", "auto"], "--precision auto measures BLEU"),
         (["--max-bleu-loss", "1"], "--max-bleu-loss is only used with --precision auto"),
         (["--input", "nowhere.txt"], "nowhere.txt cannot be read"),

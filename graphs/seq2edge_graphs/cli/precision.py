@@ -19,7 +19,7 @@ PRECISION = (
     "auto finds the fewest bits within --max-bleu-loss."
 )
 KEEP = "Weights to keep in the next higher precision, such as 'decoder.0.*'; can be repeated."
-CALIBRATE = "Sentences to calibrate 4-bit weights with, one per line.  [default: random tokens]"
+CALIBRATE = "Sentences to calibrate rounding to 8 and 4 bits with, one per line.  [default: random and built-in text]"
 MAX_BLEU_LOSS = "With --precision auto: the largest loss of BLEU on --input."
 
 

@@ -25,7 +25,7 @@ from seq2edge_graphs.passes.graph_edit import drop_inferred_types
 from seq2edge_graphs.quantize.blockwise import int8_block_size, quantize_int4, quantize_int8_blocks
 from seq2edge_graphs.quantize.fp16 import convert_to_fp16
 from seq2edge_graphs.quantize.gptq import Gram, Grams, Int4Blocks, int4_block_size, round_int4_blocks
-from seq2edge_graphs.quantize.int8 import Int8Quantizer
+from seq2edge_graphs.quantize.int8 import Int8Quantizer, Ranges
 from seq2edge_graphs.quantize.storage import compute_sinusoidal_table, find_sinusoidal_table, store_fp16, store_int8
 from seq2edge_graphs.quantize.weights import QuantizableWeight, quantizable_weights
 
@@ -40,6 +40,7 @@ NEXT_HIGHER: dict[Precision, Precision] = {
     "fp16": "fp32",
     "fp32": "fp32",
 }
+NO_RANGES: Ranges = {}
 BLOCK_SIZE = {"int4": int4_block_size, INT8_BLOCKS: int8_block_size}  # of a channel, by blockwise precision
 
 
@@ -70,7 +71,14 @@ def plan_precision(graphs: Collection[ir.Model], precision: Precision, *, keep: 
     return {name: NEXT_HIGHER[one] if name in kept else one for name, one in plan.items()}
 
 
-def quantize(graphs: Collection[ir.Model], plan: Plan, *, dialect: Dialect, grams: Grams | None = None) -> None:
+def quantize(
+    graphs: Collection[ir.Model],
+    plan: Plan,
+    *,
+    dialect: Dialect,
+    grams: Grams | None = None,
+    ranges: Ranges = NO_RANGES,
+) -> None:
     """Rewrite the graphs in place; weights that the plan does not name are left alone."""
     if dialect == "portable" and BLOCK_SIZE.keys() & set(plan.values()):
         raise UsageError("blocks need operators that only onnxruntime has: export with --dialect ort, or in int8")
@@ -80,7 +88,7 @@ def quantize(graphs: Collection[ir.Model], plan: Plan, *, dialect: Dialect, gram
     grams = Grams() if grams is None else grams
     looked_up = {weight.name for model in graphs for weight in quantizable_weights(model.graph) if weight.lookups}
     for model in graphs:
-        int8 = Int8Quantizer(model.graph, dialect)
+        int8 = Int8Quantizer(model.graph, dialect, ranges)
         for weight in quantizable_weights(model.graph):
             match _supported(weight, plan.get(weight.name, "fp32")):
                 case "fp16":

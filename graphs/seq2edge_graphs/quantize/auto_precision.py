@@ -17,8 +17,8 @@ from seq2edge.errors import ParityError
 from seq2edge_graphs.parity.measure import corpus_quality
 from seq2edge_graphs.parity.record import BEAMS
 from seq2edge_graphs.quantize.apply import Plan
+from seq2edge_graphs.quantize.calibration import NO_CALIBRATION, Calibration
 from seq2edge_graphs.quantize.config import QuantizationConfig
-from seq2edge_graphs.quantize.gptq import Grams
 from seq2edge_graphs.quantize.rewrite import compare_bundles, load_graphs, temporary_bundle
 from seq2edge_graphs.quantize.weights import quantizable_weights
 
@@ -53,7 +53,7 @@ class PrecisionChoice:
 def choose_precisions(
     bundle: Bundle,
     config: QuantizationConfig,
-    grams: Grams | None = None,
+    calibration: Calibration = NO_CALIBRATION,
     progress: Callable[[str], None] = lambda _: None,
 ) -> PrecisionChoice:
     """Return the plan with the fewest bits whose loss of BLEU on the texts is within the limit."""
@@ -61,7 +61,7 @@ def choose_precisions(
     assert config.references is not None
     limit = config.max_bleu_loss
     assert limit is not None
-    trials = _PrecisionTrials(bundle, config.texts, config.references, grams, progress)
+    trials = _PrecisionTrials(bundle, config.texts, config.references, calibration, progress)
     groups = trials.rank(group_weights(bundle))
     for fewer, more in LADDER:
         plans = [plan_groups(groups, count, fewer, more) for count in range(len(groups) + 1)]
@@ -108,10 +108,10 @@ class _PrecisionTrials:
         bundle: Bundle,
         texts: Sequence[str],
         references: Sequence[str],
-        grams: Grams | None,
+        calibration: Calibration,
         progress: Callable[[str], None],
     ) -> None:
-        self.bundle, self.texts, self.references, self.grams = bundle, texts, references, grams
+        self.bundle, self.texts, self.references, self.calibration = bundle, texts, references, calibration
         self.progress = progress
         self.losses: dict[tuple[Precision, ...], float] = {}
         self.bleu_fp32 = 0.0
@@ -123,7 +123,7 @@ class _PrecisionTrials:
         measured = []
         for number, group in enumerate(groups, start=1):
             self.progress(f"measuring the divergence of {group.name} ({number} of {len(groups)})")
-            with temporary_bundle(self.bundle, dict.fromkeys(group.weights, LADDER[0][0]), self.grams) as trial:
+            with temporary_bundle(self.bundle, dict.fromkeys(group.weights, LADDER[0][0]), self.calibration) as trial:
                 logits = compare_bundles(trial, self.bundle, texts).forced_difference(targets, BATCH_SIZE).logits
             measured.append(replace(group, divergence=logits.mean_kl))
         return sorted(measured, key=lambda group: -group.divergence / group.elements)
@@ -138,7 +138,7 @@ class _PrecisionTrials:
         return self.losses[key]
 
     def _measure_loss(self, plan: Plan) -> float:
-        with temporary_bundle(self.bundle, plan, self.grams) as trial:
+        with temporary_bundle(self.bundle, plan, self.calibration) as trial:
             comparison = compare_bundles(trial, self.bundle, self.texts)
             pairs = comparison.hypothesis_pairs(BEAMS, BATCH_SIZE)
         quality = corpus_quality(comparison.tokenizer, pairs, self.references)

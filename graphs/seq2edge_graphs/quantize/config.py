@@ -18,7 +18,7 @@ class QuantizationConfig:
     max_bleu_loss: float | None = None  # only with "auto"
     texts: Sequence[str] | None = None  # to measure on; None for a built-in set
     references: Sequence[str] | None = None  # translations of the texts, for BLEU
-    calibration: Sequence[str] = ()  # sentences to calibrate the rounding to 4 bits with; none: random tokens
+    calibration: Sequence[str] = ()  # sentences to calibrate with; none: random tokens and a built-in set
 
     @property
     def advice(self) -> str:
@@ -36,8 +36,8 @@ class QuantizationConfig:
             raise UsageError("--keep-precision cannot be used with --precision fp32, which is the highest")
         if self.precision == "fp16-compute" and self.keep:
             raise UsageError("--keep-precision cannot be used with --precision fp16-compute, which rounds everything")
-        if self.calibration and self.precision not in ("int4", "auto"):
-            raise UsageError(f"--calibrate is for rounding to 4 bits, not for --precision {self.precision}")
+        if self.calibration and self.precision not in ("int8", "int8-blocks", "int4", "auto"):
+            raise UsageError(f"--calibrate is for rounding to 8 and 4 bits, not for --precision {self.precision}")
         if self.max_bleu_loss is not None and not self.max_bleu_loss >= 0:
             raise UsageError(f"--max-bleu-loss is {self.max_bleu_loss}, but must be at least 0")
 

@@ -1,7 +1,12 @@
-"""Dynamic quantization: 8-bit weights per channel, and activations that are rounded to bytes row by row.
+"""Quantization to 8 bits: weights per channel, and activations with one scale for all rows, or one for each row.
 
-Each row of activations, the vector of a token, has its own scale: results do not depend on the other sentences of a
-batch, and an outlier affects only its own token. ONNX has an operator for one scale per tensor, and none for this:
+Activations whose range is known from calibration have one scale, a constant:
+
+    integers = QuantizeLinear(x, largest / 127, 128)      (..., K), from 0 to 255, where 128 is 0
+
+Others, whose rows differ too much in magnitude, are rounded row by row. Each row, the vector of a token, has its own
+scale: results do not depend on the other sentences of a batch, and an outlier affects only its own token. ONNX has an
+operator for one scale per tensor, and none for this:
 
     largest  = ReduceMax(Abs(x))                          (..., 1)
     integers = QuantizeLinear(x / largest, 1 / 127, 128)  (..., K), from 1 to 255, where 128 is 0
@@ -17,15 +22,16 @@ A row of zeros is 0 / 0, which onnxruntime rounds to arbitrary integers. They do
 multiplied by ``largest``, which is 0. Rows are quantized once for all products that read them, such as query, key and
 value.
 
-A product becomes ``MatMulIntegerToFloat`` with one scale per row on the left and one per channel on the right, or, in
-the portable dialect, ``MatMulInteger`` and two multiplications. Its bias is added afterwards: the operator would add it
-before multiplying by the scales of the rows.
+A product becomes ``MatMulIntegerToFloat`` with one scale or one per row on the left and one per channel on the right,
+or, in the portable dialect, ``MatMulInteger`` and two multiplications. With one scale per row its bias is added
+afterwards: the operator would add it before multiplying by the scales of the rows.
 
 A lookup gathers the integers and the scale of a token. A tied embedding is one constant: the product reads it through a
 Transpose, which onnxruntime folds when it loads the graph, keeping only the packed form that its kernel needs.
 (Gathering columns of a transposed table is slower, and ``QGemm``, which transposes itself, keeps a second copy.)
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -36,14 +42,19 @@ from seq2edge_graphs.passes.graph_edit import MICROSOFT, constant, insert_after,
 from seq2edge_graphs.quantize.storage import round_channels, scale_constant
 from seq2edge_graphs.quantize.weights import QuantizableWeight, is_transposed
 
+Ranges = Mapping[str, float]  # the largest magnitude on the left of a weight's products, by its name
+
 SIGNED, UNSIGNED = 127, 255  # steps from 0 to the largest magnitude
 
 
 class Int8Quantizer:
-    """Quantizes the matrices of one graph."""
+    """Quantizes the matrices of one graph.
 
-    def __init__(self, graph: ir.Graph, dialect: Dialect) -> None:
-        self.graph, self.dialect = graph, dialect
+    ``ranges`` has the largest magnitude on the left of each weight's products, where one scale is enough.
+    """
+
+    def __init__(self, graph: ir.Graph, dialect: Dialect, ranges: Ranges) -> None:
+        self.graph, self.dialect, self.ranges = graph, dialect, ranges
         self.quantize_rows = RowQuantizer(graph)
 
     def __call__(self, weight: QuantizableWeight) -> None:
@@ -54,29 +65,29 @@ class Int8Quantizer:
         if weight.products:
             column_scales = scale_constant(self.graph, f"{weight.name}.scale", scale)
             for product in weight.products:
-                self._replace_product(product, weight.value, column_scales, steps)
+                self._replace_product(product, weight, column_scales, steps)
         if weight.lookups:  # the same bytes in another shape, which the weights file stores once
             row_scales = scale_constant(self.graph, f"{weight.name}.scales", scale[:, None])
             for lookup in weight.lookups:
                 self._replace_lookup(lookup, weight.value, row_scales, steps)
 
-    def _replace_product(self, product: ir.Node, weight: ir.Value, scale: ir.Value, steps: int) -> None:
+    def _replace_product(self, product: ir.Node, weight: QuantizableWeight, scale: ir.Value, steps: int) -> None:
         left, bias = product.inputs[0], product.inputs[2] if len(product.inputs) > 2 else None
         assert left is not None
         tape = ir.tape.Tape()
-        matrix = tape.op("Transpose", [weight], {"perm": [1, 0]}) if is_transposed(product) else weight
-        output = self._multiply(tape, self.quantize_rows(left, steps), matrix, scale)
-        if bias is not None:
+        matrix = tape.op("Transpose", [weight.value], {"perm": [1, 0]}) if is_transposed(product) else weight.value
+        rows = self.quantize_rows(left, steps, self.ranges.get(weight.name))
+        if self.dialect == "ort":
+            if rows.is_static and bias is None:
+                product, bias = _with_bias(product)
+            inside = [None, bias] if rows.is_static and bias is not None else []
+            inputs = [rows.integers, matrix, rows.largest, scale, rows.zero_point, *inside]
+            output = tape.op("MatMulIntegerToFloat", inputs, domain=MICROSOFT)
+        else:
+            inside, output = [], _multiply_portably(tape, rows, matrix, scale)
+        if bias is not None and not inside:
             tape.op("Add", [output, bias])
         replace_node(self.graph, product, tape)
-
-    def _multiply(self, tape: ir.tape.Tape, rows: "QuantizedRows", matrix: ir.Value, scale: ir.Value) -> ir.Value:
-        if self.dialect == "ort":
-            inputs = [rows.integers, matrix, rows.largest, scale, rows.zero_point]
-            return tape.op("MatMulIntegerToFloat", inputs, domain=MICROSOFT)
-        sums = tape.op("MatMulInteger", [rows.integers, matrix, rows.zero_point])
-        scaled = tape.op("Mul", [tape.op("Cast", [sums], {"to": ir.DataType.FLOAT.value}), rows.largest])
-        return tape.op("Mul", [scaled, scale])
 
     def _replace_lookup(self, lookup: ir.Node, table: ir.Value, scales: ir.Value, steps: int) -> None:
         ids, tape = lookup.inputs[1], ir.tape.Tape()
@@ -86,13 +97,31 @@ class Int8Quantizer:
         replace_node(self.graph, lookup, tape)
 
 
+def _multiply_portably(tape: ir.tape.Tape, rows: "QuantizedRows", matrix: ir.Value, scale: ir.Value) -> ir.Value:
+    sums = tape.op("MatMulInteger", [rows.integers, matrix, rows.zero_point])
+    scaled = tape.op("Mul", [tape.op("Cast", [sums], {"to": ir.DataType.FLOAT.value}), rows.largest])
+    return tape.op("Mul", [scaled, scale])
+
+
+def _with_bias(product: ir.Node) -> tuple[ir.Node, ir.Value | None]:
+    """Return the addition of a constant vector to a product, if that is all that reads it, and the vector."""
+    uses = list(product.outputs[0].uses())
+    if len(uses) != 1 or uses[0].node.op_type != "Add" or product.outputs[0].is_graph_output():
+        return product, None
+    addition, place = uses[0]
+    other = addition.inputs[1 - place]
+    content = other.const_value if other is not None else None
+    return (addition, other) if content is not None and len(content.shape) == 1 else (product, None)
+
+
 @dataclass(frozen=True)
 class QuantizedRows:
     """The quantized left side of a product."""
 
     integers: ir.Value
     zero_point: ir.Value
-    largest: ir.Value
+    largest: ir.Value  # of each row, or of all if it is static
+    is_static: bool = False
 
 
 @dataclass
@@ -102,16 +131,31 @@ class RowQuantizer:
     graph: ir.Graph
     quantized: dict[tuple[ir.Value, int], QuantizedRows] = field(default_factory=dict)
 
-    def __call__(self, value: ir.Value, steps: int) -> QuantizedRows:
+    def __call__(self, value: ir.Value, steps: int, largest: float | None) -> QuantizedRows:
         if (value, steps) not in self.quantized:
-            self.quantized[value, steps] = self._quantize(value, steps)
+            zero_point = constant(self.graph, f"rows.zero.{steps}", np.uint8(128 if steps == SIGNED else 0))
+            if largest is None:
+                rows = self._quantize(value, steps, zero_point)
+            else:
+                rows = self._quantize_static(value, steps, zero_point, largest)
+            self.quantized[value, steps] = rows
         return self.quantized[value, steps]
 
-    def _quantize(self, value: ir.Value, steps: int) -> QuantizedRows:
+    def _quantize_static(self, value: ir.Value, steps: int, zero_point: ir.Value, largest: float) -> QuantizedRows:
+        tape = ir.tape.Tape()
+        if steps == UNSIGNED:
+            value = _before_relu(value)
+        step = constant(self.graph, f"{value.name}.step", np.float32(largest / steps))
+        integers = tape.op("QuantizeLinear", [value, step, zero_point])
+        insert_after(self.graph, value, tape)
+        return QuantizedRows(
+            integers, zero_point, constant(self.graph, f"{value.name}.largest", np.float32(largest)), True
+        )
+
+    def _quantize(self, value: ir.Value, steps: int, zero_point: ir.Value) -> QuantizedRows:
         tape, signed = ir.tape.Tape(), steps == SIGNED
         last_axis = constant(self.graph, "rows.axis", np.array([-1]))
         step = constant(self.graph, f"rows.step.{steps}", np.float32(1 / steps))
-        zero_point = constant(self.graph, f"rows.zero.{steps}", np.uint8(128 if signed else 0))
         if signed:
             largest = tape.op("ReduceMax", [tape.op("Abs", [value]), last_axis])
         else:

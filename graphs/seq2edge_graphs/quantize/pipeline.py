@@ -13,16 +13,13 @@ from seq2edge.bundle.atomic_files import new_folder
 from seq2edge.bundle.bundle import Bundle, Manifest, Precision, Quantization, load_bundle, vet_graphs
 from seq2edge.config.parity import LIMITS, failed_limits
 from seq2edge.errors import ParityError, UsageError
-from seq2edge.text.tokenizer import bundle_tokenizer
 from seq2edge_graphs.bundle_writer import check_target, describe_files, write_manifest
 from seq2edge_graphs.parity.measure import measure
 from seq2edge_graphs.parity.record import BATCH_SIZES
-from seq2edge_graphs.parity.sentences import encode_sentences
 from seq2edge_graphs.quantize.apply import Plan, embedding_names, plan_precision
 from seq2edge_graphs.quantize.auto_precision import PrecisionChoice, choose_precisions
-from seq2edge_graphs.quantize.calibration import RANDOM_NEW_TOKENS, collect_grams, random_sources
+from seq2edge_graphs.quantize.calibration import NO_CALIBRATION, Calibration, calibrate
 from seq2edge_graphs.quantize.config import QuantizationConfig
-from seq2edge_graphs.quantize.gptq import Grams
 from seq2edge_graphs.quantize.rewrite import compare_bundles, load_graphs, temporary_bundle, write_graphs
 
 TOOLS = ("onnx-ir", "numpy")
@@ -72,17 +69,17 @@ def quantize_in_place(
     """
     if config.precision == "fp32":
         return bundle.manifest
-    grams, sentences = _calibrate(bundle, config, progress)
-    plan, precision = _plan(bundle, config, grams, progress, explain)
-    if config.precision == "int4" and compare and not _is_within_limits(bundle, plan, grams, config, progress):
+    calibration = _calibrate(bundle, config, progress)
+    plan, precision = _plan(bundle, config, calibration, progress, explain)
+    if config.precision == "int4" and compare and not _is_within_limits(bundle, plan, calibration, config, progress):
         progress("keeping the embeddings in 8 bits, which 4 bits change most")
         plan = {**plan, **dict.fromkeys(embedding_names(load_graphs(bundle).values()), "int8")}
     progress(f"writing the weights in {precision}")
-    write_graphs(bundle, plan, bundle.folder, grams)
+    write_graphs(bundle, plan, bundle.folder, calibration)
     return replace(
         bundle.manifest,
         precision=precision,
-        quantization=_describe(plan, precision, sentences),
+        quantization=_describe(plan, precision, calibration.sentences),
         tools={**bundle.manifest.tools, "seq2edge": __version__, **{name: version(name) for name in TOOLS}},
         files=describe_files(bundle.folder),
     )
@@ -98,35 +95,32 @@ def _check_fp32(bundle: Bundle) -> None:
         raise UsageError(f"{bundle.folder} has a shortlist; quantize the bundle without it, then add the shortlist")
 
 
-def _calibrate(bundle: Bundle, config: QuantizationConfig, progress: Progress) -> tuple[Grams, int]:
-    """Return the Gram matrices for rounding to 4 bits, and the number of sentences that they come from."""
-    if config.precision not in ("int4", "auto") or bundle.manifest.dialect == "portable":
-        return Grams(), 0
+def _calibrate(bundle: Bundle, config: QuantizationConfig, progress: Progress) -> Calibration:
+    """Calibrate what the precision needs; the graphs of other devices round without calibration."""
+    grams, ranges = config.precision in ("int4", "auto"), config.precision in ("int8", "int8-blocks", "auto")
+    if bundle.manifest.dialect == "portable" or not (grams or ranges):
+        return NO_CALIBRATION
     progress("calibrating")
-    tokenizer, max_new_tokens = bundle_tokenizer(bundle), RANDOM_NEW_TOKENS
-    if config.calibration:
-        max_tokens = bundle.manifest.max_positions
-        sources, max_new_tokens = encode_sentences(config.calibration, tokenizer, max_tokens=max_tokens)
-    else:
-        sources = random_sources(bundle, tokenizer)
-    return collect_grams(bundle, sources, max_new_tokens=max_new_tokens), len(sources)
+    return calibrate(bundle, config.calibration, grams=grams, ranges=ranges)
 
 
 def _plan(
-    bundle: Bundle, config: QuantizationConfig, grams: Grams, progress: Progress, explain: Explain
+    bundle: Bundle, config: QuantizationConfig, calibration: Calibration, progress: Progress, explain: Explain
 ) -> tuple[Plan, Precision]:
     if config.precision != "auto":
         return plan_precision(load_graphs(bundle).values(), config.precision, keep=config.keep), config.precision
-    choice = choose_precisions(bundle, config, grams, progress)
+    choice = choose_precisions(bundle, config, calibration, progress)
     explain(choice)
     precisions = set(choice.plan.values())
     return choice.plan, precisions.pop() if len(precisions) == 1 else "mixed"
 
 
-def _is_within_limits(bundle: Bundle, plan: Plan, grams: Grams, config: QuantizationConfig, progress: Progress) -> bool:
+def _is_within_limits(
+    bundle: Bundle, plan: Plan, calibration: Calibration, config: QuantizationConfig, progress: Progress
+) -> bool:
     """Return whether the next tokens are predicted closely enough for the limits of 4 bits."""
     progress("measuring the divergence of 4 bits")
-    with temporary_bundle(bundle, plan, grams) as trial:
+    with temporary_bundle(bundle, plan, calibration) as trial:
         comparison = compare_bundles(trial, bundle, config.texts)
         logits = comparison.forced_difference(comparison.source_targets(), *BATCH_SIZES).logits
     limits = LIMITS["int4"]

@@ -17,7 +17,7 @@ from seq2edge_graphs.parity.measure import ParityComparison, open_engine
 from seq2edge_graphs.parity.record import ParityTask
 from seq2edge_graphs.parity.sentences import encode_sentences
 from seq2edge_graphs.quantize.apply import Plan, quantize
-from seq2edge_graphs.quantize.gptq import Grams
+from seq2edge_graphs.quantize.calibration import NO_CALIBRATION, Calibration
 
 GRAPHS = (tensor_names.ENCODER, tensor_names.DECODER, tensor_names.SCORER)  # in the order of their weights on disk
 
@@ -26,18 +26,19 @@ def load_graphs(bundle: Bundle) -> dict[str, ir.Model]:
     return {name: load_with_weights(bundle.folder / name) for name in GRAPHS if name in bundle.manifest.files}
 
 
-def write_graphs(bundle: Bundle, plan: Plan, folder: Path, grams: Grams | None = None) -> None:
+def write_graphs(bundle: Bundle, plan: Plan, folder: Path, calibration: Calibration = NO_CALIBRATION) -> None:
     """Write the quantized graphs of a bundle and their weights to a folder, which may be that of the bundle."""
     graphs = load_graphs(bundle)
-    quantize(graphs.values(), plan, dialect=bundle.manifest.dialect, grams=grams)
+    grams, ranges = calibration.grams, calibration.ranges
+    quantize(graphs.values(), plan, dialect=bundle.manifest.dialect, grams=grams, ranges=ranges)
     save_sharing_weights({folder / name: model for name, model in graphs.items()}, folder / tensor_names.WEIGHTS)
 
 
 @contextmanager
-def temporary_bundle(bundle: Bundle, plan: Plan, grams: Grams | None = None) -> Iterator[Bundle]:
+def temporary_bundle(bundle: Bundle, plan: Plan, calibration: Calibration = NO_CALIBRATION) -> Iterator[Bundle]:
     """Write a quantized copy of a bundle that is deleted on exit."""
     with TemporaryDirectory() as folder:
-        write_graphs(bundle, plan, Path(folder), grams)
+        write_graphs(bundle, plan, Path(folder), calibration)
         yield replace(bundle, folder=Path(folder))
 
 

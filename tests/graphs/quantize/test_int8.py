@@ -18,9 +18,16 @@ ROWS = (RANDOM.normal(size=(9, 64)) * 10.0 ** RANDOM.uniform(-4, 4, size=(9, 1))
 ERROR = 0.02
 
 
-def to_int8(model: ir.Model, dialect: Dialect = "ort") -> ir.Model:
-    quantize([model], plan_precision([model], "int8"), dialect=dialect)
+def to_int8(model: ir.Model, dialect: Dialect = "ort", **ranges: float) -> ir.Model:
+    quantize([model], plan_precision([model], "int8"), dialect=dialect, ranges=ranges)
     return model
+
+
+EVEN = RANDOM.normal(size=(9, 64)).astype(np.float32)  # rows of the same magnitude
+
+
+def even_range() -> dict[str, float]:
+    return {"linear.weight": float(np.abs(EVEN).max())}
 
 
 def relative_error(actual: np.ndarray, exact: np.ndarray) -> float:
@@ -112,3 +119,29 @@ def test_a_product_of_two_activations_is_not_quantized() -> None:
     tape, x = ir.tape.Tape(), given("x", ["rows", 64])
     model = to_int8(finish(tape, [x], {"y": tape.op("MatMul", [x, tape.op("Transpose", [x], {"perm": [1, 0]})])}))
     assert operators(model) == ["Transpose", "MatMul"]
+
+
+@pytest.mark.parametrize("dialect", ["ort", "portable"])
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("relu", [False, True])
+def test_one_scale_for_all_rows(tmp_path: Path, form: str, dialect: Dialect, relu: bool) -> None:
+    model = to_int8(linear(form, CHANNELS, BIAS, relu=relu), dialect, **even_range())
+    assert not {"ReduceMax", "Abs", "Div", "Relu"} & set(operators(model))
+    assert ("Add" in operators(model)) == (dialect == "portable")  # the operator of onnxruntime adds the bias
+    (output,) = run(model, tmp_path, {"x": EVEN})
+    exact = (np.maximum(EVEN, 0) if relu else EVEN) @ CHANNELS.T
+    assert 0 < relative_error(output - BIAS, exact) < ERROR
+
+
+def test_with_one_scale_a_row_does_not_depend_on_the_others(tmp_path: Path) -> None:
+    session = load(to_int8(linear("MatMul", CHANNELS, BIAS), **even_range()), tmp_path)
+    (together,) = session.run(None, {"x": EVEN})
+    for number, row in enumerate(EVEN):
+        (alone,) = session.run(None, {"x": row[None]})
+        np.testing.assert_array_equal(alone[0], together[number])
+
+
+def test_beyond_the_range_values_are_cut_off(tmp_path: Path) -> None:
+    session = load(to_int8(linear("MatMul", CHANNELS, BIAS), **even_range()), tmp_path)
+    ends = np.float32(even_range()["linear.weight"]) * np.sign(EVEN)
+    np.testing.assert_array_equal(*(session.run(None, {"x": rows})[0] for rows in (10 * ends, 2 * ends)))
