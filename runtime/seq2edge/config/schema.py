@@ -3,6 +3,7 @@
 import types
 from collections.abc import Mapping
 from dataclasses import MISSING, asdict, field, fields, is_dataclass
+from functools import cache
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 T = TypeVar("T")
@@ -32,11 +33,16 @@ def read_strict(cls: type[T], value: object, *, where: str, complete: bool = Fal
 def read_fields(cls: type, values: Mapping[str, Any]) -> dict[str, Any]:
     """Check values against the annotations of the fields of these names, and return them with lists as tuples."""
     problems: list[str] = []
-    hints = get_type_hints(cls)
+    hints = _hints(cls)
     result = {name: _read_value(hints[name], value, name, problems) for name, value in values.items()}
     if problems:
         raise SchemaError(_join_problems(problems))
     return result
+
+
+@cache
+def _hints(cls: Any) -> dict[str, Any]:
+    return get_type_hints(cls)
 
 
 def _add_missing_keys(expected: object, value: object, where: str, problems: list[str]) -> None:
@@ -53,7 +59,7 @@ def _read_object(cls: type[T], value: object, where: str, problems: list[str]) -
     if not isinstance(value, Mapping):
         problems.append(f"{where} should be an object, not {type(value).__name__}")
         return None  # type: ignore[return-value]
-    hints = get_type_hints(cls)
+    hints = _hints(cls)  # type: ignore[arg-type]
     known = {field.name: field for field in fields(cls)}  # type: ignore[arg-type]
     problems += [f"{where} has the unknown key {short_repr(key)}" for key in value if key not in known]
     arguments: dict[str, Any] = {}

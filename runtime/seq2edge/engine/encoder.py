@@ -61,6 +61,13 @@ def encode_batch(
     length = padding.length(int(lengths.max()))
     shape = (len(outputs), len(sources), heads, length, width)
     states: Scores = pool.take(shape, np.float32)  # (N, B, H, S, d)
+    mask = np.arange(length) < lengths[:, None]
+    if len(sources) * length <= TOKENS_AT_ONCE:
+        encoded = encode(encoder, *padding.pad(sources))
+        for state, output in zip(states, outputs, strict=True):
+            _check_shape(output.name, encoded[output.name].shape, state.shape)
+            state[:] = encoded[output.name]
+        return mask, states
     for part in _parts(lengths):
         encoded = encode(encoder, *padding.pad([sources[index] for index in part]))
         longest = padding.length(int(lengths[part].max()))
@@ -69,7 +76,7 @@ def encode_batch(
             states[state, part, :, :longest] = encoded[output.name]
         states[:, part, :, longest:] = 0  # the array is reused, and its old content could be infinite
         del encoded  # else it stays in memory while the next part is encoded
-    return np.arange(length) < lengths[:, None], states
+    return mask, states
 
 
 def _check_shape(name: str, shape: tuple[int, ...], expected: tuple[int, ...]) -> None:

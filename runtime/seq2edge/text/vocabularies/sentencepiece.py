@@ -43,8 +43,7 @@ class SentencePieceVocabulary:
         self.unknown_ids = {number for number in ids if model.is_unknown(number) or model.is_byte(number)}
 
     def encode(self, texts: list[str]) -> list[list[int]]:
-        ids: list[list[int]] = self.model.encode(texts)
-        return ids
+        return [self.model.encode(text) for text in texts]  # for a list, it would start threads in every call
 
     def decode(self, ids: list[int]) -> str:
         with _utf8("decode these tokens"):
