@@ -15,7 +15,7 @@ from seq2edge.engine.array_pool import ArrayPool
 from seq2edge.engine.decoder_inputs import empty_past, has_inplace_cache
 from seq2edge.engine.encoder import Padding, encode_batch
 from seq2edge.engine.kv_append import AppendCacheState, DeviceTopK, source_dtypes
-from seq2edge.engine.kv_inplace import CAPACITY, InplaceCacheState
+from seq2edge.engine.kv_inplace import CAPACITY, BoundCalls, InplaceCacheState
 from seq2edge.engine.shortlist import OpenState, ShortlistState, open_shortlist
 from seq2edge.errors import BundleError, UsageError
 from seq2edge.search.beam import candidates_size
@@ -58,7 +58,7 @@ class OnnxEngine:
             return open_session(path, threads=threads, device_config=device_config, content=content)
 
         self.shortlist = open_shortlist(bundle, opened) if shortlist else None
-        self.pool, self.memory_limit = ArrayPool(), memory_limit()
+        self.pool, self.calls, self.memory_limit = ArrayPool(), BoundCalls(), memory_limit()
         # The decoder first, because loading it has the higher memory peak.
         self.decoder = opened(tensor_names.SHORT_DECODER if shortlist else tensor_names.DECODER)
         self.encoder = opened(tensor_names.ENCODER)
@@ -104,7 +104,7 @@ class OnnxEngine:
     def _encode(self, sources: list[list[int]]) -> OpenState:
         if self.inplace:
             mask, cross = encode_batch(self.encoder, sources, padding=self.padding, pool=self.pool)
-            return lambda vocabulary: InplaceCacheState(self.decoder, mask, cross, self.pool, vocabulary)
+            return lambda vocabulary: InplaceCacheState(self.decoder, mask, cross, self.pool, vocabulary, self.calls)
         state = AppendCacheState(self.encoder, self.decoder, self.device_topk, sources, padding=self.padding)
         return state.with_vocabulary
 

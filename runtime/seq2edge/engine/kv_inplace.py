@@ -10,7 +10,9 @@ Shapes at line ends: B sentences, K rows of each, R = B * K, S source tokens, N 
 T new tokens, d the width of a head, V the vocabulary size.
 """
 
+from collections import deque
 from collections.abc import Sequence
+from threading import Lock
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
 
 
 CAPACITY = 32  # tokens of a new cache; a full one is doubled
+MOST_KEPT = 8 * 2**20  # bytes of idle calls
 
 
 class RowCopy(NamedTuple):
@@ -77,6 +80,53 @@ class CacheSlot:
         self.common[source][target] = self.common[target][source] = length
 
 
+class BoundCall:
+    """The arrays of decoder calls of one shape, which are bound to the graph; only their content changes."""
+
+    def __init__(
+        self, shape: tuple[int, ...], bias: Scores, cross: Scores, cache: Scores, logits: Scores, *, reusable: bool
+    ) -> None:
+        rows = len(logits)  # R
+        self.reusable = reusable
+        self.tokens: Ids = np.empty(shape, np.int64)  # (B, K, T)
+        self.tokens_by_row = self.tokens.reshape(-1, shape[2])  # (R, T): the same memory
+        self.positions: Ids = np.arange(shape[2], dtype=np.int64)  # (T,)
+        self.last, self.total = np.empty(rows, np.int32), np.empty(1, np.int32)
+        self.wanted: Ids = np.empty(rows, np.int64)  # (R,): the row of the cache that each row of the search has
+        self.bias, self.cross, self.cache = bias, cross, cache
+        self.output = StepOutput(logits.reshape(*shape[:2], -1), np.empty(rows, np.float32))
+        self.run: BoundRun | None = None
+
+    @property
+    def size(self) -> int:
+        return self.cross.nbytes + self.cache.nbytes + self.output.logits.nbytes
+
+
+class BoundCalls:
+    """Idle calls for single sentences, whose shapes come again and again; binding takes as long as a small step."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._given: deque[BoundCall] = deque()
+        self._calls: list[BoundCall] = []  # the last used come last
+
+    def give(self, call: BoundCall) -> None:
+        """Keep a call whose arrays nobody uses any more; safe at any time, also while garbage is collected."""
+        self._given.append(call)
+
+    def take(self, shape: tuple[int, ...], cross: tuple[int, ...], cache: tuple[int, ...]) -> BoundCall | None:
+        """Return a call with arrays of these shapes, if there is one."""
+        with self._lock:
+            while self._given:
+                self._calls.append(self._given.popleft())
+            while sum(call.size for call in self._calls) > MOST_KEPT:
+                del self._calls[0]
+            for index, call in enumerate(self._calls):
+                if (call.tokens.shape, call.cross.shape, call.cache.shape) == (shape, cross, cache):
+                    return self._calls.pop(index)
+        return None
+
+
 class InplaceCacheState(DecoderState):
     """A decoder state over buffers that are bound once; the logits of a call are overwritten by the next."""
 
@@ -87,10 +137,11 @@ class InplaceCacheState(DecoderState):
         cross: Scores,
         pool: ArrayPool | None = None,
         vocabulary: RestrictedVocabulary | None = None,
+        calls: BoundCalls | None = None,
     ) -> None:
         inputs = [entry.name for entry in decoder.get_inputs()]
         self.decoder = decoder
-        self.pool = pool or ArrayPool()
+        self.pool, self.calls = pool or ArrayPool(), calls or BoundCalls()
         self.vocabulary = vocabulary
         self.vocabulary_size = vocabulary_size(decoder) if vocabulary is None else len(vocabulary.token_ids)
         self.mask = mask  # (B, S)
@@ -103,16 +154,9 @@ class InplaceCacheState(DecoderState):
         self.slots = [CacheSlot(number, size=1, length=0) for number in range(batch)]  # (B,)
         self.shape = (batch, 1)  # B and K of the last call
         self.same_rows = _same_rows(batch)  # the rows of a call in which every row continues itself
-        self.tokens: Ids = np.empty((0, 0, 0), np.int64)
-        self.tokens_by_row: Ids = np.empty((0, 0), np.int64)  # the same memory
-        self.positions: Ids = np.empty(0, np.int64)
-        self.last = np.empty(0, np.int32)
-        self.total = np.empty(1, np.int32)
-        self.wanted: Ids = np.empty(0, np.int64)
         self.logits: Scores = np.empty((0, 0), np.float32)
-        self.log_totals: Scores = np.empty(0, np.float32)
-        self.output = StepOutput(self.logits[None], self.log_totals)  # the same memory
-        self.bound: BoundRun | None = None  # to arrays of these shapes
+        self.bound: BoundCall | None = None  # the last call
+        self.changed = True  # since the last call, so that another one has to be bound
 
     @property
     def cross_states(self) -> dict[str, NDArray[Any]]:
@@ -123,24 +167,27 @@ class InplaceCacheState(DecoderState):
             self._follow(rows)
         new = tokens.shape[2]
         self._reserve(new)
-        if self.bound is None or self.tokens.shape != tokens.shape:
-            self.bound = self._bind(tokens.shape)
-        self.tokens_by_row[self.wanted] = tokens.reshape(-1, new)
-        return self._run(self.bound, new)
+        bound = self.bound
+        if bound is None or self.changed or bound.tokens.shape != tokens.shape:
+            bound = self._bind(tokens.shape)
+        bound.tokens_by_row[bound.wanted] = tokens.reshape(-1, new)
+        return self._run(bound, new)
 
     def extend(self, tokens: list[int]) -> StepOutput:
-        if self.bound is None or self.tokens.shape[2] > 1 or self.length == self.cache.shape[3]:
+        bound = self.bound
+        if bound is None or self.changed or bound.tokens.shape[2] > 1 or self.length == self.cache.shape[3]:
             return super().extend(tokens)
-        self.tokens_by_row[self.wanted, 0] = tokens
-        return self._run(self.bound, 1)
+        bound.tokens_by_row[bound.wanted, 0] = tokens
+        return self._run(bound, 1)
 
-    def _run(self, bound: BoundRun, new: int) -> StepOutput:
-        self.positions += self.length - self.positions.item(0)
+    def _run(self, bound: BoundCall, new: int) -> StepOutput:
+        bound.positions += self.length - bound.positions.item(0)
         self.length += new
-        self.last.fill(self.length - 1)
-        self.total.fill(self.length)
-        bound()
-        return self.output
+        bound.last.fill(self.length - 1)
+        bound.total.fill(self.length)
+        assert bound.run is not None
+        bound.run()
+        return bound.output
 
     def _follow(self, rows: Ids) -> None:  # (B, K)
         """Let every row continue the row that the search says, and drop the sentences that it has left out."""
@@ -164,7 +211,7 @@ class InplaceCacheState(DecoderState):
             if slot.number >= count:
                 self._move(slot, next(free))
         self.mask, self.cross = self.mask[:count], self.cross[:, :count]
-        self.cache, self.bound = self.cache[:, : count * len(self.slots[0].rows)], None
+        self.cache, self.changed = self.cache[:, : count * len(self.slots[0].rows)], True
 
     def _move(self, slot: CacheSlot, number: int) -> None:
         """Move a sentence to another slot."""
@@ -181,8 +228,8 @@ class InplaceCacheState(DecoderState):
         for slot, of_sentence in zip(self.slots, parents, strict=True):
             for source, target, start in slot.follow(of_sentence, length):
                 cache[:, target, :, start:length] = cache[:, source, :, start:length]
-        if self.bound is not None:
-            self.wanted[:] = self._cache_rows
+        if self.bound is not None and not self.changed:
+            self.bound.wanted[:] = self._cache_rows
 
     def _multiply_rows(self, count: int) -> None:
         """Give each sentence several rows, which all continue its only one."""
@@ -190,7 +237,7 @@ class InplaceCacheState(DecoderState):
         cache = self.pool.take((states, batch * count, heads, capacity, width), np.float32)
         slots = cache.reshape(states, batch, count, heads, capacity, width)
         slots[:, :, :, :, : self.length] = self.cache[:, :, None, :, : self.length]
-        self.cache, self.bound = cache, None
+        self.cache, self.changed = cache, True
         self.slots = [CacheSlot(slot.number, size=count, length=self.length) for slot in self.slots]
 
     @property
@@ -205,35 +252,57 @@ class InplaceCacheState(DecoderState):
             capacity = max(CAPACITY, 2 * capacity, self.length + new)
             cache = self.pool.take((states, rows, heads, capacity, width), np.float32)
             cache[:, :, :, : self.length] = self.cache[:, :, :, : self.length]
-            self.cache, self.bound = cache, None
+            self.cache, self.changed = cache, True
 
-    def _bind(self, shape: tuple[int, ...]) -> BoundRun:  # (B, K, T)
-        self.tokens = np.empty(shape, np.int64)
-        self.tokens_by_row = self.tokens.reshape(-1, shape[2])
-        self.positions = np.arange(self.length, self.length + shape[2], dtype=np.int64)
-        self.wanted = np.array(self._cache_rows, dtype=np.int64)
-        self.last = np.empty(self.wanted.size, np.int32)
-        if self.wanted.size > len(self.logits):
-            self.logits = self.pool.take((self.wanted.size, self.vocabulary_size), np.float32)
-        self.logits = self.logits[: self.wanted.size]
-        self.log_totals = np.empty(self.wanted.size, np.float32)
-        self.output = StepOutput(self.logits.reshape(*shape[:2], -1), self.log_totals)
+    def _bind(self, shape: tuple[int, ...]) -> BoundCall:  # (B, K, T)
+        """Bind a call of this shape for the sentences as they are now."""
+        before, reusable = self.bound, shape[0] == 1 and self.vocabulary is None
+        call = self.calls.take(shape, self.cross.shape, self.cache.shape) if reusable else None
+        if call is None:
+            call = self._new_call(shape, reusable=reusable)
+        else:
+            call.bias[:] = source_bias(self.mask, shape[1] * shape[2])
+            call.cross[:] = self.cross
+            call.cache[:, :, :, : self.length] = self.cache[:, :, :, : self.length]
+        call.wanted[:] = self._cache_rows
+        self.bound, self.cross, self.cache, self.changed = call, call.cross, call.cache, False
+        if before is not None and before.reusable:
+            self.calls.give(before)
+        return call
+
+    def __del__(self) -> None:
+        bound = getattr(self, "bound", None)  # none if creating the state failed
+        if bound is not None and bound.reusable:
+            self.calls.give(bound)
+
+    def _new_call(self, shape: tuple[int, ...], *, reusable: bool) -> BoundCall:
+        """Return a new call; the arrays of a reusable one are its own."""
+        rows = shape[0] * shape[1]
+        if rows > len(self.logits) or reusable:
+            self.logits = self.pool.take((rows, self.vocabulary_size), np.float32)
+        self.logits = self.logits[:rows]
+        bias = source_bias(self.mask, shape[1] * shape[2])
+        cross, cache = (self.cross.copy(), self.cache.copy()) if reusable else (self.cross, self.cache)
+        call = BoundCall(shape, bias, cross, cache, self.logits, reusable=reusable)
         restricted = self.vocabulary and self.vocabulary.inputs(np.repeat(self.vocabulary.bias, shape[1], axis=0))
-        caches = list(self.cache)
+        caches = list(cache)
         inputs = {
-            tensor_names.TARGET: self.tokens,
-            tensor_names.POSITIONS: self.positions,
-            tensor_names.LAST: self.last,
-            tensor_names.TOTAL: self.total,
-            tensor_names.WANTED: self.wanted,
-            tensor_names.SOURCE_BIAS: source_bias(self.mask, shape[1] * shape[2]),
+            tensor_names.TARGET: call.tokens,
+            tensor_names.POSITIONS: call.positions,
+            tensor_names.LAST: call.last,
+            tensor_names.TOTAL: call.total,
+            tensor_names.WANTED: call.wanted,
+            tensor_names.SOURCE_BIAS: bias,
             **(restricted or {}),
-            **self.cross_states,
+            **dict(zip(self.cross_names, cross, strict=True)),
             **dict(zip(self.past_names, caches, strict=True)),
         }
         present = map(tensor_names.present_of, self.past_names)
-        scores = {tensor_names.LOGITS: self.logits, tensor_names.LOG_TOTALS: self.log_totals}
-        return BoundRun(self.decoder, inputs, {**scores, **dict(zip(present, caches, strict=True))})
+        logits, log_totals = self.logits, call.output.log_normalizer
+        assert log_totals is not None
+        scores = {tensor_names.LOGITS: logits, tensor_names.LOG_TOTALS: log_totals}
+        call.run = BoundRun(self.decoder, inputs, {**scores, **dict(zip(present, caches, strict=True))})
+        return call
 
 
 def _same_rows(count: int) -> bytes:
