@@ -175,6 +175,7 @@ class Translator:
             self.bundle, threads=self.threads, device_config=self.device_config, shortlist=self.shortlist
         )
         self._workers = Workers(workers, threads=self.threads)
+        self._last_options: tuple[Any, CallOptions] | None = None
         self._lock = Lock()
         self._loaded_scorer: TargetScorer | None = None
 
@@ -364,9 +365,18 @@ class Translator:
         return texts, self._resolve(options), prefixes
 
     def _resolve(self, options: Mapping[str, Any]) -> CallOptions:
-        """Apply the options of a call to the bundle's defaults; refuse those that do not fit into memory."""
+        """Apply the options of a call to the bundle's defaults; refuse those that do not fit into memory.
+
+        Calls mostly have the same options, so the last ones are kept, unless a value could change.
+        """
+        key = tuple((name, type(value), value) for name, value in options.items())
+        kept = self._last_options
+        if kept is not None and kept[0] == key:
+            return kept[1]
         call = resolve_options(options, self.manifest)
         self.engine.check_memory(call.generation)
+        if all(value is None or isinstance(value, bool | int | float | str) for value in options.values()):
+            self._last_options = key, call
         return call
 
     def _translate_groups(

@@ -54,6 +54,14 @@ def test_results_carry_the_log_probability_of_every_token(translator: Translator
     assert sum(result.token_scores) == pytest.approx(result.score)
 
 
+def test_the_options_of_the_last_call_are_not_mistaken_for_others(translator: Translator) -> None:
+    lengths = [len(translator.translate([PARAGRAPH], num_beams=1, max_new_tokens=n)[0].tokens) for n in (1, 2, 2, 1)]
+    assert lengths == [80, 160, 160, 80]
+    for wrong in (1.0, True):
+        with pytest.raises(UsageError):
+            translator.translate(["Hi."], num_beams=wrong, max_new_tokens=1)
+
+
 class TestLongText:
     def test_it_is_split_at_sentence_ends_and_joined_again(self, translator: Translator) -> None:
         [result] = translator.translate([PARAGRAPH], num_beams=1)
