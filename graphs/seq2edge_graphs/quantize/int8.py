@@ -78,14 +78,15 @@ class Int8Quantizer:
         matrix = tape.op("Transpose", [weight.value], {"perm": [1, 0]}) if is_transposed(product) else weight.value
         rows = self.quantize_rows(left, steps, self.ranges.get(weight.name))
         if self.dialect == "ort":
-            if rows.is_static and bias is None:
-                product, bias = _with_bias(product)
-            inside = [None, bias] if rows.is_static and bias is not None else []
+            inside: list[ir.Value | None] = []
+            last, added = _with_bias(product) if bias is None else (product, bias)
+            if rows.is_static and added is not None and not _is_output(last.outputs[0]):
+                product, bias, inside = last, None, [None, added]
             inputs = [rows.integers, matrix, rows.largest, scale, rows.zero_point, *inside]
             output = tape.op("MatMulIntegerToFloat", inputs, domain=MICROSOFT)
         else:
-            inside, output = [], _multiply_portably(tape, rows, matrix, scale)
-        if bias is not None and not inside:
+            output = _multiply_portably(tape, rows, matrix, scale)
+        if bias is not None:
             tape.op("Add", [output, bias])
         replace_node(self.graph, product, tape)
 
@@ -112,6 +113,12 @@ def _with_bias(product: ir.Node) -> tuple[ir.Node, ir.Value | None]:
     other = addition.inputs[1 - place]
     content = other.const_value if other is not None else None
     return (addition, other) if content is not None and len(content.shape) == 1 else (product, None)
+
+
+def _is_output(value: ir.Value) -> bool:
+    """Whether a value is an output of the graph, perhaps reshaped; a shortlist adds the bias of the logits itself."""
+    reshaped = (use.node.outputs[0] for use in value.uses() if use.node.op_type == "Reshape")
+    return value.is_graph_output() or any(one.is_graph_output() for one in reshaped)
 
 
 @dataclass(frozen=True)

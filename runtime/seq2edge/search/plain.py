@@ -70,10 +70,10 @@ def _log_totals(output: StepOutput) -> Scores:  # (R, 1)
     return output.log_normalizer[:, None]
 
 
-class Node(NamedTuple):
+class TokenNode(NamedTuple):
     """The last token of a partial output, linked to the one before."""
 
-    before: "Node"
+    before: "TokenNode"
     token: int
     log_probability: float
 
@@ -88,18 +88,18 @@ class Node(NamedTuple):
         return tokens[::-1], log_probabilities[::-1]
 
 
-ROOT = Node(None, -1, 0.0)  # type: ignore[arg-type]  # before the first token
+ROOT = TokenNode(None, -1, 0.0)  # type: ignore[arg-type]  # before the first token
 
 
 class Beam(NamedTuple):
     """A partial output."""
 
-    last: Node
+    last: TokenNode
     score: float
     parent: int  # the beam of the sentence that it continues
 
 
-class Candidates(NamedTuple):
+class SentenceCandidates(NamedTuple):
     """Continuations of the beams of one sentence by one token each, best first."""
 
     parents: list[int]  # (C,)
@@ -107,8 +107,8 @@ class Candidates(NamedTuple):
     log_probabilities: list[float]  # (C,)
     scores: list[float]  # (C,)
 
-    def node(self, beams: list[Beam], column: int) -> Node:
-        return Node(beams[self.parents[column]].last, self.tokens[column], self.log_probabilities[column])
+    def node(self, beams: list[Beam], column: int) -> TokenNode:
+        return TokenNode(beams[self.parents[column]].last, self.tokens[column], self.log_probabilities[column])
 
 
 def plain_beam_search(state: DecoderState, prefixes: Ids, options: GenerationOptions) -> list[list[Hypothesis]]:
@@ -144,7 +144,7 @@ class PlainBeamSearch:
             output = state.step(np.array(tokens)[:, :, None], np.array(rows))
         return [one.hypotheses[: self.options.num_return_sequences] for one in self.finished]
 
-    def _candidates(self, output: StepOutput, beams: dict[int, list[Beam]]) -> list[Candidates]:  # (B,)
+    def _candidates(self, output: StepOutput, beams: dict[int, list[Beam]]) -> list[SentenceCandidates]:  # (B,)
         """Return the best continuations of each sentence."""
         batch, rows, vocabulary = output.logits.shape
         log_totals = _log_totals(output)  # (R, 1)
@@ -156,9 +156,11 @@ class PlainBeamSearch:
         columns, sentence = tokens.shape[1], np.arange(batch)[:, None]
         found = sentence * (rows * columns) + (order if rows > 1 else order % columns)  # counted through all rows
         parts = order // columns, tokens.take(found), log_probabilities.take(found), scores[sentence, order]
-        return [Candidates(*of_sentence) for of_sentence in zip(*(part.tolist() for part in parts), strict=True)]
+        return [
+            SentenceCandidates(*of_sentence) for of_sentence in zip(*(part.tolist() for part in parts), strict=True)
+        ]
 
-    def _advance(self, beams: list[Beam], found: Candidates, finished: BeamHypotheses, made: int) -> list[Beam]:
+    def _advance(self, beams: list[Beam], found: SentenceCandidates, finished: BeamHypotheses, made: int) -> list[Beam]:
         """Store what has ended; return the beams that go on, or none if the sentence is done."""
         ended = [token in self.eos or made == self.limit for token in found.tokens]
         scores, columns = found.scores, list(range(self.num_beams))
@@ -174,7 +176,7 @@ class PlainBeamSearch:
         return []
 
     def _store(
-        self, beams: list[Beam], found: Candidates, ended: list[bool], finished: BeamHypotheses, made: int
+        self, beams: list[Beam], found: SentenceCandidates, ended: list[bool], finished: BeamHypotheses, made: int
     ) -> None:
         """Store the ended ones of the first ``num_beams`` candidates, where they are good enough."""
         normalizer = length_normalizer(made, self.options.length_penalty)
@@ -192,7 +194,7 @@ class PlainBeamSearch:
             length = self.limit
         return bool(np.float32(best) / length_normalizer(length, options.length_penalty) <= worst)
 
-    def _hypothesis(self, last: Node, score: float, beam_score: float) -> Hypothesis:
+    def _hypothesis(self, last: TokenNode, score: float, beam_score: float) -> Hypothesis:
         tokens, log_probabilities = last.path()
         return Hypothesis(
             tokens=tokens,

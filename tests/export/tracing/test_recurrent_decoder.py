@@ -23,6 +23,7 @@ from seq2edge_export.loaders import load_checkpoint
 from seq2edge_export.source_model import SourceModel, TorchEngine
 from seq2edge_export.verify import verify
 from seq2edge_graphs.bundle_writer import describe_files, write_manifest
+from seq2edge_graphs.quantize.calibration import MAX_ADDED_NOISE
 from seq2edge_graphs.quantize.config import QuantizationConfig
 from seq2edge_graphs.quantize.pipeline import quantize_bundle
 
@@ -151,13 +152,15 @@ def test_the_cells_are_kept_in_fewer_bits_and_the_positions_are_computed(
     byte_types = {onnx.TensorProto.INT8, onnx.TensorProto.UINT8}
     assert {kept[f"decoder.{layer}.cell.{part}.weight"] for layer in (0, 1) for part in ("input", "gate")} <= byte_types
     assert "Sin" in {node.op_type for node in model.graph.node}
-    # 0.9995 and 0.964 with these weights, which are untrained
+    # Noise of a share n makes a correlation of 1 - n / 2; 0.9988 and 0.964 with these weights, which are untrained.
     ours, theirs = (
         OnnxEngine(load_bundle(path), threads=1).start(made.sources) for path in (small.folder, made.bundle)
     )
     tokens, rows = np.full((len(TEXTS), 1, 1), 0), np.arange(len(TEXTS))[:, None]
     found, expected = ours.step(tokens, rows).logits, theirs.step(tokens, rows).logits
-    assert np.corrcoef(found.ravel(), expected.ravel())[0, 1] > (0.999 if precision == "int8" else 0.95)
+    assert np.corrcoef(found.ravel(), expected.ravel())[0, 1] > (
+        1 - MAX_ADDED_NOISE / 2 if precision == "int8" else 0.95
+    )
 
 
 def test_a_report_names_the_recurrent_decoder(made: Recurrent) -> None:
