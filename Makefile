@@ -8,13 +8,14 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constr
 
 OPTIMUM := .venv-optimum
 ONE_THREAD := OMP_NUM_THREADS=1
-# Sources and references to measure on; small built-in sets by default. PAIRS: the training pairs of the embedded model
+# Sources and references to measure on; small built-in sets by default. PAIRS: the training pairs of the default model
 # (source<TAB>target lines), to measure its shortlist.
 FLORES ?=
-NEWSTEST ?=
 LINES ?= 32
-DEV ?= models/en-de/dev.en models/en-de/dev.de
+DEV ?= models/en-pt/dev.en models/en-pt/dev.pt
 PAIRS ?=
+# More of the default model: texts to measure its quality on, and its teacher (see benchmarks/default_model.py).
+TEXTS ?=
 
 .PHONY: demo test test-fast test-cpu test-backends test-cpus test-fuzz test-trust test-trust-full slow peers check format bench bench-render bench-quick optimum lock sbom clean help
 
@@ -27,7 +28,7 @@ $(READY): pyproject.toml constraints.txt
 	@$(PIP) --editable '.[cpu,export,dev]'
 	@touch $@
 
-demo: $(READY) ## export, quantize and translate with the embedded model
+demo: $(READY) ## export, quantize and translate with the default model
 	@PATH="$(CURDIR)/$(BIN):$$PATH" sh examples/demo.sh
 
 # Without the tests that start processes, draw plots or compare with the slow tokenizers of others.
@@ -50,9 +51,9 @@ test-backends: test-cpu .venv-openvino/ready .venv-webgpu/ready .venv-cuda/ready
 	$(VULKAN) .venv-webgpu/bin/python -m pytest tests/backends/test_webgpu.py
 	.venv-cuda/bin/python -m pytest tests/backends/test_cuda.py
 
-$(BACKENDS): $(READY) $(wildcard models/en-de/*) $(shell find export -name '*.py') tests/backends/make_bundles.py
+$(BACKENDS): $(READY) $(wildcard models/en-pt/*) $(shell find export -name '*.py') tests/backends/make_bundles.py
 	@echo "exporting bundles for other devices"
-	@PYTHONPATH=tests/support $(BIN)/python tests/backends/make_bundles.py build/backends models/en-de
+	@PYTHONPATH=tests/support $(BIN)/python tests/backends/make_bundles.py build/backends models/en-pt
 	@touch $@
 
 # WebGPU without a GPU needs the Vulkan loader and a software driver: SwiftShader, which is part of chromium.
@@ -76,7 +77,7 @@ CPUS := build/cpus
 test-cpus: $(READY) qemu $(CPUS)/ready ## emulated CPUs: x86-64 without AVX-512, without AVX2, and arm64
 	$(BIN)/python -m pytest tests/cpus
 
-$(CPUS)/ready: $(READY) $(wildcard models/en-de/* runtime/seq2edge/models/*/*) $(shell find runtime graphs export -name '*.py') tests/cpus/prepare.py | qemu
+$(CPUS)/ready: $(READY) $(wildcard models/en-pt/* runtime/seq2edge/models/*/*) $(shell find runtime graphs export -name '*.py') tests/cpus/prepare.py | qemu
 	@echo "preparing $(CPUS): bundles, wheels for x86-64 and arm64, and an arm64 root folder"
 	@PYTHONPATH=tests/support $(BIN)/python tests/cpus/prepare.py $(CPUS)
 	@touch $@
@@ -113,17 +114,18 @@ bench: $(READY) $(OPTIMUM)/ready ## run all benchmarks into benchmarks/results a
 	@$(PIP) --editable '.[bench]'
 	$(ONE_THREAD) $(BIN)/python benchmarks/limits.py
 	$(ONE_THREAD) $(BIN)/python benchmarks/cold_start.py
-	$(ONE_THREAD) $(BIN)/python benchmarks/versus_peers.py $(if $(FLORES),--flores $(FLORES)) $(if $(NEWSTEST),--newstest $(NEWSTEST)) --lines $(LINES)
+	$(ONE_THREAD) $(BIN)/python benchmarks/versus_peers.py $(if $(FLORES),--flores $(FLORES)) --lines $(LINES)
 	$(ONE_THREAD) $(BIN)/python benchmarks/growth.py
 	$(ONE_THREAD) $(BIN)/python benchmarks/memory.py
 	$(ONE_THREAD) $(BIN)/python benchmarks/nodes.py
 	$(ONE_THREAD) $(BIN)/python benchmarks/fused_operators.py
-	$(BIN)/seq2edge export models/en-de build/bench/en-de --force
-	$(ONE_THREAD) $(BIN)/python benchmarks/precisions.py "en-de, embedded" build/bench/en-de $(DEV) --lines 2000 \
-		--checkpoint models/en-de --calibrate models/en-de/calibration.en
+	$(BIN)/seq2edge export models/en-pt build/bench/en-pt --force
+	$(ONE_THREAD) $(BIN)/python benchmarks/precisions.py "default en-pt" build/bench/en-pt $(DEV) --lines 2000 \
+		--checkpoint models/en-pt --calibrate models/en-pt/calibration.en
+	$(BIN)/python benchmarks/default_model.py $(TEXTS)
 	$(ONE_THREAD) $(BIN)/python benchmarks/shortlist_products.py
 	$(ONE_THREAD) $(BIN)/python benchmarks/shortlist.py base
-	$(if $(PAIRS),$(ONE_THREAD) $(BIN)/python benchmarks/shortlist.py embedded --learn $(PAIRS) --dev $(DEV))
+	$(if $(PAIRS),$(ONE_THREAD) $(BIN)/python benchmarks/shortlist.py default --learn $(PAIRS) --dev $(DEV))
 	$(BIN)/python benchmarks/render.py
 
 bench-render: $(READY) ## render the tables and pictures from benchmarks/results
@@ -131,10 +133,10 @@ bench-render: $(READY) ## render the tables and pictures from benchmarks/results
 
 bench-quick: $(READY) $(OPTIMUM)/ready ## smoke test of every benchmark
 	@$(PIP) --editable '.[bench]'
-	for script in limits cold_start versus_peers growth memory nodes fused_operators shortlist_products "shortlist base"; do \
+	for script in limits cold_start versus_peers growth memory nodes fused_operators default_model shortlist_products "shortlist base"; do \
 		set -- $$script; $(ONE_THREAD) $(BIN)/python benchmarks/$$1.py $$2 --quick || exit 1; done
-	$(BIN)/seq2edge export models/en-de build/bench/en-de --force
-	$(ONE_THREAD) $(BIN)/python benchmarks/precisions.py quick build/bench/en-de $(DEV) --checkpoint models/en-de --quick
+	$(BIN)/seq2edge export models/en-pt build/bench/en-pt --force
+	$(ONE_THREAD) $(BIN)/python benchmarks/precisions.py quick build/bench/en-pt $(DEV) --checkpoint models/en-pt --quick
 
 optimum: $(OPTIMUM)/ready ## set up the environment of optimum-onnx, which needs an older transformers
 

@@ -1,4 +1,4 @@
-"""Measure the cold start: the time of a process that runs `seq2edge translate "Hello"` with the embedded model.
+"""Measure the cold start: the time of a process that runs `seq2edge translate "Hello"` with the default model.
 
     python benchmarks/cold_start.py [--quick]        rows go to benchmarks/results/cold_start.jsonl
 
@@ -42,8 +42,8 @@ def main(quick: bool) -> None:
     """Start each process in turns."""
     with TemporaryDirectory() as temporary:
         folder = Path(temporary) / "model"
-        write_model(load_checkpoint(models.EMBEDDED_CHECKPOINT).source_model(), folder, precision="int8")
-        pieces = str(models.EMBEDDED_CHECKPOINT / "tokenizer.model")
+        write_model(load_checkpoint(models.DEFAULT_CHECKPOINT).source_model(), folder, precision="int8")
+        pieces = str(models.DEFAULT_CHECKPOINT / "tokenizer.model")
         commands = {
             "seq2edge translate": ["-m", "seq2edge", "translate", "--threads", "1", TEXT],
             "CTranslate2 and SentencePiece": ["-c", CTRANSLATE2, str(folder), pieces, TEXT],

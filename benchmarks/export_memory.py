@@ -23,7 +23,7 @@ from tempfile import TemporaryDirectory
 
 import click
 
-PIECES = Path(__file__).parents[1] / "models" / "en-de" / "tokenizer.model"
+PIECES = Path(__file__).parents[1] / "models" / "en-pt" / "tokenizer.model"
 LARGE_WIDTH, SMALL_WIDTH = 1024, 16
 VOCABULARY = 32_000
 FILES = ("model.safetensors", "pytorch_model.bin")
@@ -112,7 +112,7 @@ def sample_private(process: int, samples: list[int]) -> None:
 
 
 def write_folder(folder: Path, width: int, layers: int) -> None:
-    """Write a folder like those of OPUS-MT, with the vocabulary of the embedded model."""
+    """Write a folder like those of OPUS-MT, with the vocabulary of the default model."""
     import torch
     from transformers import MarianConfig, MarianMTModel
 

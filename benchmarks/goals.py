@@ -64,11 +64,11 @@ GOALS = [
     *_table("fp32", 4, {1: 1.0, 16: 1.15, 64: 1.2}),
     *(Goal(1.6, work="opus", num_beams=beams, batch_size=32, tokens=True) for beams in (1, 4)),
     *(
-        Goal(1.2, work="embedded", precision=precision, num_beams=beams, batch_size=1, tokens=True)
+        Goal(1.2, work="default", precision=precision, num_beams=beams, batch_size=1, tokens=True)
         for beams in (1, 4)
         for precision in ("int8", "int8-blocks")
     ),
-    *(Goal(1.6, work="embedded", num_beams=beams, batch_size=32, tokens=True) for beams in (1, 4)),
+    *(Goal(1.6, work="default", num_beams=beams, batch_size=32, tokens=True) for beams in (1, 4)),
     *_table("int4", 1, {1: 1.5}),
     *_table("int4", 4, {1: 1.5}),
     Goal(6.0, rival="torch"),

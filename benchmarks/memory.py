@@ -54,12 +54,12 @@ def main(bundles: tuple[Path, ...], against: tuple[str, ...], optimum_python: Pa
         folder = Path(temporary)
         shape = models.QUICK if quick else models.BASE
         for name, model in {
-            "embedded": models.embedded_model(folder / "embedded", precisions=PRECISIONS),
+            "default": models.default_model(folder / "default", precisions=PRECISIONS),
             "base": models.base_model(folder / "base", precisions=PRECISIONS, shape=shape),
         }.items():
             rows += [loading(name, path) for path in model.bundles.values()]
             peers = Peers(names=against, checkpoint=model.checkpoint, optimum_python=optimum_python)
-            rows += translating(name, model, peers, shape.source_vocabulary if name == "base" else 7000, quick)
+            rows += translating(name, model, peers, shape.source_vocabulary if name == "base" else 8000, quick)
     results.write("memory", rows, quick=quick)
 
 

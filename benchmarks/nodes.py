@@ -37,7 +37,7 @@ BEAMS = (1, 4)
 CASES = {
     "base": (("int8", 1), ("int8-blocks", 1), ("int8", 64), ("fp32", 64)),
     "opus": (("int8", 32),),
-    "embedded": (("int8", 1), ("int8-blocks", 1), ("int8", 32)),
+    "default": (("int8", 1), ("int8-blocks", 1), ("int8", 32)),
 }
 
 
@@ -87,7 +87,7 @@ def cases(folder: Path, quick: bool) -> list[Case]:
     made = {
         "base": models.base_model(folder / "base", precisions=("int8", "int8-blocks"), shape=shape),
         "opus": models.opus_model(folder / "opus", precisions=("int8",)),
-        "embedded": models.embedded_model(folder / "embedded", precisions=("int8", "int8-blocks")),
+        "default": models.default_model(folder / "default", precisions=("int8", "int8-blocks")),
     }
     return [
         Case(work, load_bundle(made[work].bundles[precision]), min(size, 4) if quick else size)

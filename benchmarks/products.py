@@ -25,7 +25,7 @@ from seq2edge_graphs.quantize.storage import round_channels
 Floats = NDArray[np.float32]
 Product = Callable[[ir.tape.Tape, ir.Value, Floats, str], ir.Value]  # of rows and channels (N, K)
 
-SHAPES = [(256, 256), (256, 768), (512, 512), (512, 2048), (256, 7000), (512, 32000)]
+SHAPES = [(256, 256), (256, 1536), (512, 512), (512, 2048), (256, 8000), (512, 32000)]
 ROWS = (1, 4, 16, 64)
 ROUNDS, LAYERS, VOCABULARY = 15, 6, 4000
 

@@ -21,6 +21,7 @@ PAGES = tuple(
     ROOT / page
     for page in (
         "README.md",
+        "docs/default-model.md",
         "docs/performance.md",
         "docs/measurements/performance.md",
         "docs/measurements/quantization.md",
@@ -28,8 +29,8 @@ PAGES = tuple(
 )
 MARKER = re.compile(r"(<!-- bench:([a-z0-9-]+) -->\n)(.*?)(<!-- /bench -->)", re.DOTALL)
 NOT_YET = "Not measured yet: `make bench` fills this in.\n"
-WORKS = {"base": "base model", "opus": "OPUS-MT zh-en", "embedded": "embedded en-de"}
-EMBEDDED = "en-de, embedded"  # the name that its rows in precisions.jsonl have
+WORKS = {"base": "base model", "opus": "OPUS-MT zh-en", "default": "default en-pt"}
+DEFAULT_MODEL = "default en-pt"  # the name that its rows in precisions.jsonl have
 IN_README = {
     "seq2edge fp32": "fp32",
     "seq2edge int8": "int8",
@@ -74,8 +75,8 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def precisions_in_readme(folder: Path) -> str:
-    """Size, quality and speed of the embedded model."""
-    rows = [row for row in read("precisions", folder) if row["work"] == EMBEDDED and row["system"] in IN_README]
+    """Size, quality and speed of the default model."""
+    rows = [row for row in read("precisions", folder) if row["work"] == DEFAULT_MODEL and row["system"] in IN_README]
     body = [
         [
             IN_README[row["system"]],
@@ -389,16 +390,43 @@ def fused_operators(folder: Path) -> str:
     return table(["", "operator", *(f"{count} rows" for count in counts)], rows) if rows else ""
 
 
+def default_quality(folder: Path) -> str:
+    """BLEU and chrF of the default model, one line for each text and system."""
+    body: dict[tuple[str, str], list[str]] = {}
+    for row in read("default_model", folder):
+        if row["work"] == "quality":
+            cells = body.setdefault((f"{row['text']} ({row['lines']:,} lines)", row["system"]), [])
+            cells += [f"{row['bleu']:.2f}", f"{row['chrf']:.2f}"]
+    head = ["text", "system", "BLEU, beam 4", "chrF, beam 4", "BLEU, greedy", "chrF, greedy"]
+    return table(head, [[*key, *cells] for key, cells in body.items()]) if body else ""
+
+
+def default_copies(folder: Path) -> str:
+    for row in read("default_model", folder):
+        if row["work"] == "copies":
+            lost = table(["lost in", "translation"], row["lost"]) if row["lost"] else ""
+            return f"{row['sentences'] - len(row['lost'])} of {row['sentences']} come through.\n\n{lost}"
+    return ""
+
+
+def default_samples(folder: Path) -> str:
+    rows = [row for row in read("default_model", folder) if row["work"] == "sample"]
+    return table(["English", "translation"], [[row["source"], row["translation"]] for row in rows]) if rows else ""
+
+
 BLOCKS: dict[str, Callable[[Path], str]] = {
     "precisions-in-readme": precisions_in_readme,
     "precisions": precisions,
+    "default-quality": default_quality,
+    "default-copies": default_copies,
+    "default-samples": default_samples,
     "machine": machine,
     "speed": speed,
     "speed-in-readme": speed_in_readme,
     "speed-picture": speed_picture,
     "versus-base": versus("base"),
     "versus-opus": versus("opus"),
-    "versus-embedded": versus("embedded"),
+    "versus-default": versus("default"),
     "growth": growth,
     "memory": memory,
     "cold-start": cold_start,

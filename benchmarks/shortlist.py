@@ -1,6 +1,6 @@
 """Measure the speed and the quality with and without a shortlist in one process, in turns, one thread.
 
-    python benchmarks/shortlist.py embedded --learn train.tsv     time, equal outputs, BLEU
+    python benchmarks/shortlist.py default --learn train.tsv     time, equal outputs, BLEU
     python benchmarks/shortlist.py base                           time only, with random target tokens
     python benchmarks/shortlist.py base --quick                   only checks that it runs
 
@@ -23,7 +23,7 @@ import models
 import results
 from seq2edge import Translator
 from seq2edge.bundle import tensor_names
-from seq2edge.bundle.bundle import EMBEDDED, Bundle, load_bundle
+from seq2edge.bundle.bundle import DEFAULT_BUNDLE, Bundle, load_bundle
 from seq2edge.config.generation import GenerationOptions
 from seq2edge.engine.engine import OnnxEngine
 from seq2edge.engine.shortlist import Shortlist, read_shortlist, shortlist_of
@@ -31,7 +31,7 @@ from seq2edge.files.lines import read_lines
 from seq2edge.search.batch_decode import decode
 from seq2edge_graphs.shortlist.bundle import AlignmentData, add_shortlist, from_alignments
 
-DEV = tuple(models.EMBEDDED_CHECKPOINT / name for name in ("dev.en", "dev.de"))
+DEV = models.DEFAULT_DEV
 BATCHES, BEAMS = (1, 32), (1, 4)
 ROUNDS, RANDOM_TOKENS, FORCED = 5, 1000, 30
 SENTENCES = {1: 16, 32: 64}  # that are timed, by batch size
@@ -50,16 +50,16 @@ def main() -> None:
 @click.option("--best", default=50, show_default=True)
 @click.option("--frequent", default=100, show_default=True)
 @click.option("--timed/--untimed", default=True)
-def embedded(learn: Path, dev: tuple[Path, Path], lines: int, best: int, frequent: int, timed: bool) -> None:
-    """Measure the embedded model with learned lists."""
+def default(learn: Path, dev: tuple[Path, Path], lines: int, best: int, frequent: int, timed: bool) -> None:
+    """Measure the default model with learned lists."""
     sources, references = (list(islice(read_lines(path), lines)) for path in dev)
-    work = f"embedded, {best} + {frequent} words"
+    work = f"default, {best} + {frequent} words"
     with tempfile.TemporaryDirectory() as folder:
         data = AlignmentData(pairs=learn, best=best, frequent=frequent)
-        made = add_shortlist(EMBEDDED, Path(folder) / "short", from_alignments(data))
+        made = add_shortlist(DEFAULT_BUNDLE, Path(folder) / "short", from_alignments(data))
         rows = [loss(made, sources, references, beams, work) for beams in BEAMS]
         if timed:
-            ids = Translator(EMBEDDED, threads=1).tokenizer.encode(sources[: max(SENTENCES.values())])
+            ids = Translator(DEFAULT_BUNDLE, threads=1).tokenizer.encode(sources[: max(SENTENCES.values())])
             rows += times(made, ids, made.manifest.generation, work)
     keep(rows, work)
 

@@ -2,7 +2,7 @@
 
     python benchmarks/stream_memory.py SENTENCES [--lines 100000] [--workers 1]
 
-The sentences are repeated until there are enough lines. The embedded model translates them greedily with at most 64
+The sentences are repeated until there are enough lines. The default model translates them greedily with at most 64
 tokens, and the resident memory is printed twenty times.
 """
 

@@ -1,12 +1,12 @@
 """Compare the speed with PyTorch, CTranslate2 and optimum: same weights, tokens and search, in turns, one thread.
 
-    python benchmarks/versus_peers.py [--work base|opus|embedded] [--quick] [--flores ZH EN] [--newstest EN DE]
+    python benchmarks/versus_peers.py [--work base|opus|default] [--quick] [--flores ZH EN]
 
 (base) seeded weights, 25 source tokens, 30 target tokens forced, batches of 1, 16 and 64; (opus) OPUS-MT on the given
-Chinese lines, such as those of FLORES-200 dev, or on a small built-in set, batches of 32; (embedded) the embedded model
-on the given English lines, such as newstest2013, or on the built-in sentences, batches of 1 and 32. Greedy and beam 4,
-in int8 and fp32, at batch 1 also in int8-blocks and int4. Rows go to benchmarks/results/versus_peers.jsonl; with
---quick, small runs that only check that everything works go to build/bench/results.
+Chinese lines, such as those of FLORES-200 dev, or on a small built-in set, batches of 32; (default) the default model
+on its dev pairs, batches of 1 and 32. Greedy and beam 4, in int8 and fp32, at batch 1 also in int8-blocks and int4.
+Rows go to benchmarks/results/versus_peers.jsonl; with --quick, small runs that only check that everything works go to
+build/bench/results.
 """
 
 from collections.abc import Callable
@@ -33,28 +33,23 @@ ROUNDS, QUICK_ROUNDS = 5, 2
 IN_BATCHES = ("int8", "fp32")
 ONE_BY_ONE = ("int8", "int8-blocks", "fp32", "int4")  # at batch 1
 PEERS = ("ctranslate2", "torch", "optimum")
+DEFAULT_LINES = 64
 FILE = click.Path(path_type=Path, exists=True)
 Pair = tuple[Path, Path] | None
 
 
 @click.command()
-@click.option("--work", "works", type=click.Choice(("base", "opus", "embedded")), multiple=True, help="Default: all.")
+@click.option("--work", "works", type=click.Choice(("base", "opus", "default")), multiple=True, help="Default: all.")
 @click.option("--against", type=click.Choice(PEERS), multiple=True, default=PEERS, show_default=True)
 @click.option("--flores", type=FILE, nargs=2, envvar="FLORES", help="Chinese lines and English references.")
-@click.option("--newstest", type=FILE, nargs=2, envvar="NEWSTEST", help="English lines and German references.")
 @click.option("--lines", default=32, show_default=True, help="Number of lines of FLORES.")
-@click.option(
-    "--newstest-lines", default=64, show_default=True, help="Number of lines of newstest, whose outputs may loop."
-)
 @click.option("--optimum-python", type=click.Path(path_type=Path), default=models.ROOT / ".venv-optimum/bin/python")
 @click.option("--quick", is_flag=True, help="Only check that it runs.")
 def main(
     works: tuple[str, ...],
     against: tuple[str, ...],
     flores: Pair,
-    newstest: Pair,
     lines: int,
-    newstest_lines: int,
     optimum_python: Path,
     quick: bool,
 ) -> None:
@@ -62,7 +57,7 @@ def main(
     measure: dict[str, Callable[[Path, Callable[..., Report]], list[results.Row]]] = {
         "base": lambda folder, bench: base(folder, bench, quick),
         "opus": lambda folder, bench: opus(folder, bench, chinese(flores, lines, quick)),
-        "embedded": lambda folder, bench: embedded(folder, bench, newstest, newstest_lines, quick),
+        "default": lambda folder, bench: default_rows(folder, bench, quick),
     }
     for name in works or tuple(measure):
 
@@ -105,13 +100,13 @@ def opus(folder: Path, bench: Callable[..., Report], texts: WorkloadSource) -> l
     return results.rows_of(report, "opus")
 
 
-def embedded(folder: Path, bench: Callable[..., Report], newstest: Pair, lines: int, quick: bool) -> list[results.Row]:
-    model = models.embedded_model(folder, precisions=ONE_BY_ONE)
-    texts = given(newstest, 4 if quick else lines) if newstest else BenchTexts()
+def default_rows(folder: Path, bench: Callable[..., Report], quick: bool) -> list[results.Row]:
+    model = models.default_model(folder, precisions=ONE_BY_ONE)
+    texts = given(models.DEFAULT_DEV, 4 if quick else DEFAULT_LINES)
     rows = []
     for batch_size in (1, 4) if quick else (1, 32):
         precisions = ONE_BY_ONE if batch_size == 1 else IN_BATCHES
-        rows += results.rows_of(bench(model, precisions, texts=texts, batch_sizes=(batch_size,)), "embedded")
+        rows += results.rows_of(bench(model, precisions, texts=texts, batch_sizes=(batch_size,)), "default")
     return rows
 
 

@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import Any, NoReturn, overload
 
 from seq2edge.bundle import tensor_names
-from seq2edge.bundle.bundle import EMBEDDED, load_bundle
+from seq2edge.bundle.bundle import DEFAULT_BUNDLE, load_bundle
 from seq2edge.config.generation import GenerationOptions
 from seq2edge.devices.auto import resolve_device
 from seq2edge.devices.cpu import allowed_cpus
@@ -123,7 +123,7 @@ class TextStream(Iterator[str]):
 
 
 class Translator:
-    """A loaded bundle; without a path, the English-German demo model that comes with the package.
+    """A loaded bundle; without a path, the English-Portuguese model that comes with the package.
 
     ``threads`` work together on one batch, which makes single sentences fast; the default is all CPUs that the process
     may use. ``workers`` translate several batches at the same time with the same weights in memory, which makes many
@@ -163,7 +163,7 @@ class Translator:
             raise UsageError(f"time_limit is {time_limit}, but must be a positive number of seconds")
         self.time_limit = time_limit
         key = None if require_signature is None else Path(require_signature)
-        self.bundle = load_bundle(Path(bundle) if bundle is not None else EMBEDDED, require_signature=key)
+        self.bundle = load_bundle(Path(bundle) if bundle is not None else DEFAULT_BUNDLE, require_signature=key)
         self.manifest = self.bundle.manifest
         self.longest = self.manifest.max_positions
         self.threads = threads or max(1, allowed_cpus() // workers)

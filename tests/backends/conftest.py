@@ -14,18 +14,18 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "build" / "backends"
-CHECKPOINT = ROOT / "models" / "en-de"
+CHECKPOINT = ROOT / "models" / "en-pt"
 Command = Callable[..., subprocess.CompletedProcess[str]]
 
 
 @dataclass(frozen=True)
 class Bundles:
-    """The embedded checkpoint in the dialect and precisions of other devices, and a tiny model."""
+    """The default checkpoint in the dialect and precisions of other devices, and a tiny model."""
 
-    fp32: Path = FOLDER / "en-de-fp32"
-    fp16: Path = FOLDER / "en-de-fp16"
-    half: Path = FOLDER / "en-de-half"
-    int8: Path = FOLDER / "en-de-int8"
+    fp32: Path = FOLDER / "en-pt-fp32"
+    fp16: Path = FOLDER / "en-pt-fp16"
+    half: Path = FOLDER / "en-pt-half"
+    int8: Path = FOLDER / "en-pt-int8"
     tiny: Path = FOLDER / "tiny"
 
 

@@ -1,4 +1,4 @@
-"""Write the bundles for the tests of other devices: of the embedded checkpoint, and of a tiny one."""
+"""Write the bundles for the tests of other devices: of the default checkpoint, and of a tiny one."""
 
 import shutil
 import sys
@@ -14,13 +14,13 @@ from seq2edge_graphs.quantize.pipeline import quantize_bundle
 def main(folder: Path, checkpoint: Path) -> None:
     """Export without a comparison, which is left to the tests."""
     folder.mkdir(parents=True, exist_ok=True)
-    fp32 = folder / "en-de-fp32"
+    fp32 = folder / "en-pt-fp32"
     export_bundle(checkpoint, fp32, dialect="portable", compare=False, force=True)
-    quantize_bundle(fp32, folder / "en-de-fp16", QuantizationConfig(precision="fp16"), compare=False, force=True)
+    quantize_bundle(fp32, folder / "en-pt-fp16", QuantizationConfig(precision="fp16"), compare=False, force=True)
     quantize_bundle(
-        fp32, folder / "en-de-half", QuantizationConfig(precision="fp16-compute"), compare=False, force=True
+        fp32, folder / "en-pt-half", QuantizationConfig(precision="fp16-compute"), compare=False, force=True
     )
-    quantize_bundle(fp32, folder / "en-de-int8", QuantizationConfig(precision="int8"), compare=False, force=True)
+    quantize_bundle(fp32, folder / "en-pt-int8", QuantizationConfig(precision="int8"), compare=False, force=True)
     shutil.rmtree(folder / "tiny-checkpoint", ignore_errors=True)
     tiny = write_checkpoint(folder / "tiny-checkpoint")
     export_bundle(tiny, folder / "tiny", dialect="portable", compare=False, force=True)

@@ -14,17 +14,17 @@ TEXTS = ["Good morning.", "Where is the nearest train station?", "She asked whet
 
 
 @pytest.mark.parametrize("precision", ["fp32", "fp16", "half", "int8"])  # exported without a comparison
-def test_the_embedded_model_is_within_the_limits_of_its_precision(bundles, command, lines, precision: str) -> None:
+def test_the_default_model_is_within_the_limits_of_its_precision(bundles, command, lines, precision: str) -> None:
     texts = SENTENCES if precision == "fp32" else TEXTS
-    arguments = ("--against", "models/en-de", "--input", lines(*texts), "--strict-device", "--json")
+    arguments = ("--against", "models/en-pt", "--input", lines(*texts), "--strict-device", "--json")
     done = command("verify", getattr(bundles, precision), *arguments)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["parity"]["device"] == "cpu"
 
 
 def test_the_fused_and_the_portable_bundle_translate_alike(bundles) -> None:
-    with Translator() as embedded, Translator(bundles.int8) as portable:
-        assert [one.text for one in embedded.translate(TEXTS)] == [one.text for one in portable.translate(TEXTS)]
+    with Translator() as default, Translator(bundles.int8) as portable:
+        assert [one.text for one in default.translate(TEXTS)] == [one.text for one in portable.translate(TEXTS)]
 
 
 def test_states_and_cache_are_arrays(bundles) -> None:

@@ -6,14 +6,14 @@ import pytest
 from tolerances import log_probability_rounding, network_rounding, score_rounding
 
 from seq2edge import Translator
-from seq2edge.bundle.bundle import EMBEDDED, load_bundle
+from seq2edge.bundle.bundle import DEFAULT_BUNDLE, load_bundle
 
-LOGITS = network_rounding(load_bundle(EMBEDDED).manifest.architecture, size=20)
+LOGITS = network_rounding(load_bundle(DEFAULT_BUNDLE).manifest.architecture, size=20)
 TEXTS = ["Good morning.", "Where is the nearest train station?", "I would have told you earlier if I had known."]
 
 
-def test_the_embedded_model_returns_the_tokens_of_pytorch(bundles, command) -> None:
-    arguments = ("--against", "models/en-de", "--device", "openvino", "--strict-device", "--json")
+def test_the_default_model_returns_the_tokens_of_pytorch(bundles, command) -> None:
+    arguments = ("--against", "models/en-pt", "--device", "openvino", "--strict-device", "--json")
     done = command("verify", bundles.fp32, *arguments)
     assert done.returncode == 0, done.stderr
     parity = json.loads(done.stdout)["parity"]
@@ -24,7 +24,7 @@ def test_the_embedded_model_returns_the_tokens_of_pytorch(bundles, command) -> N
 
 @pytest.mark.parametrize("precision", ["fp16", "int8"])
 def test_quantized_bundles_are_within_their_limits(bundles, command, lines, precision: str) -> None:
-    arguments = ("--against", "models/en-de", "--input", lines(*TEXTS), "--device", "openvino", "--json")
+    arguments = ("--against", "models/en-pt", "--input", lines(*TEXTS), "--device", "openvino", "--json")
     done = command("verify", getattr(bundles, precision), *arguments)
     assert done.returncode == 0, done.stderr
 
@@ -45,7 +45,7 @@ def test_scores_of_given_translations_are_those_of_the_cpu(bundles) -> None:
     scores = []
     for device in ("openvino", "cpu"):
         with Translator(bundles.fp32, device=device, threads=1) as translator:
-            scores.append(translator.score(TEXTS[:1], ["Guten Morgen."])[0].score)
+            scores.append(translator.score(TEXTS[:1], ["Bom dia."])[0].score)
     assert scores[0] == pytest.approx(scores[1], abs=score_rounding(4, log_probability_rounding(LOGITS)))
 
 
@@ -54,7 +54,7 @@ def test_providers_are_measured_side_by_side(bundles, command) -> None:
     done = command("bench", "-m", bundles.fp32, *devices, "--rounds", 1, "--new-tokens", 4, "--no-memory")
     assert done.returncode == 0, done.stderr
     assert "cpu and openvino, 1 thread, batch 1, greedy" in done.stdout
-    assert "en-de-fp32, openvino" in done.stdout
+    assert "en-pt-fp32, openvino" in done.stdout
 
 
 def test_a_bundle_with_fused_operators_names_the_export_that_would_run(command) -> None:

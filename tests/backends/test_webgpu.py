@@ -145,8 +145,8 @@ def test_graph_capture_is_refused_because_shapes_change(bundles, command) -> Non
     assert "enableGraphCapture needs shapes that never change" in done.stderr
 
 
-def test_the_embedded_model_returns_the_tokens_of_pytorch(bundles, command, lines) -> None:
-    arguments = ("--against", "models/en-de", "--input", lines(*SHORT), "--device", "webgpu", "--strict-device")
+def test_the_default_model_returns_the_tokens_of_pytorch(bundles, command, lines) -> None:
+    arguments = ("--against", "models/en-pt", "--input", lines(*SHORT), "--device", "webgpu", "--strict-device")
     done = command("verify", bundles.fp32, *arguments, "--json")
     assert done.returncode == 0, done.stderr
     parity = json.loads(done.stdout)["parity"]
@@ -179,7 +179,7 @@ def test_a_strict_device_refuses_an_int8_bundle_that_would_run_on_the_cpu(bundle
         )
 
 
-def test_the_embedded_bundle_names_the_export_that_would_run(command) -> None:
+def test_the_default_bundle_names_the_export_that_would_run(command) -> None:
     done = command("translate", "--device", "webgpu", "No!")
     assert done.returncode == 2
     assert "--dialect portable --precision fp16" in done.stderr

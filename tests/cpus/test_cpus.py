@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.fixture(scope="session")
 def source_model() -> SourceModel:
-    return load_checkpoint(ROOT / "models" / "en-de").source_model()
+    return load_checkpoint(ROOT / "models" / "en-pt").source_model()
 
 
 @pytest.fixture(scope="session")
@@ -63,4 +63,4 @@ def test_the_cpu_is_the_one_that_was_asked_for(cpu: Any, emulated: dict[str, Any
 def test_the_installed_command_translates(cpu: Any) -> None:
     done = cpu.run("-m", "seq2edge", "translate", "--threads", 1, "Good morning.")
     assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith("Guten Morgen")
+    assert done.stdout.startswith("Bom dia")

@@ -11,7 +11,7 @@ from hostile_bundle import change_graph, copy_bundle, rehash
 from onnx import TensorProto, helper, numpy_helper
 
 from seq2edge.bundle import tensor_names
-from seq2edge.bundle.bundle import EMBEDDED, load_bundle
+from seq2edge.bundle.bundle import DEFAULT_BUNDLE, load_bundle
 from seq2edge.bundle.protobuf import Message
 from seq2edge.errors import BundleError
 
@@ -184,8 +184,8 @@ def test_a_graph_that_is_too_large_is_not_read(copy: Path) -> None:
 
 
 def test_every_node_of_an_exported_graph_is_read_once() -> None:
-    content = (EMBEDDED / tensor_names.DECODER).read_bytes()
+    content = (DEFAULT_BUNDLE / tensor_names.DECODER).read_bytes()
     [graph] = Message(content, 0, len(content)).messages(7)
     assert len(graph.messages(1)) == len(
-        onnx.load(EMBEDDED / tensor_names.DECODER, load_external_data=False).graph.node
+        onnx.load(DEFAULT_BUNDLE / tensor_names.DECODER, load_external_data=False).graph.node
     )

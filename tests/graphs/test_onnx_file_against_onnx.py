@@ -9,7 +9,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from seq2edge.bundle import tensor_names
-from seq2edge.bundle.bundle import EMBEDDED
+from seq2edge.bundle.bundle import DEFAULT_BUNDLE
 from seq2edge.bundle.onnx_file import TYPES, read_onnx
 
 NUMPY_NAMES = {"float": "float32", "double": "float64"}  # by the name in onnx
@@ -36,7 +36,7 @@ def test_a_tensor_of_every_type_has_the_bytes_that_onnx_writes(code: int, tmp_pa
 
 @pytest.mark.parametrize("name", [tensor_names.ENCODER, tensor_names.DECODER])
 def test_an_exported_graph_is_read_like_onnx_reads_it(name: str) -> None:
-    file, model = read_onnx(EMBEDDED / name), onnx.load(EMBEDDED / name, load_external_data=False)
+    file, model = read_onnx(DEFAULT_BUNDLE / name), onnx.load(DEFAULT_BUNDLE / name, load_external_data=False)
     graph = model.graph
     assert file.ir_version == model.ir_version
     assert file.producer == f"{model.producer_name} {model.producer_version}"

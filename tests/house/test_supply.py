@@ -128,12 +128,12 @@ def test_two_builds_have_the_same_bytes(wheels: list[Path]) -> None:
     assert first.read_bytes() == second.read_bytes()
 
 
-def test_the_wheel_holds_code_graphs_the_embedded_bundle_and_its_own_papers_alone(wheels: list[Path]) -> None:
+def test_the_wheel_holds_code_graphs_the_default_bundle_and_its_own_papers_alone(wheels: list[Path]) -> None:
     bundle = {"manifest.json", "encoder.onnx", "decoder.onnx", "scorer.onnx", "weights.bin", "tokenizer.model"}
     for name in zipfile.ZipFile(wheels[0]).namelist():
         path = Path(name)
         code = path.suffix == ".py" or path.name == "py.typed"
-        embedded = path.parent.as_posix() == "seq2edge/models/en-de" and path.name in bundle
+        default = path.parent.as_posix() == "seq2edge/models/en-pt" and path.name in bundle
         device = path.parent.as_posix() == "seq2edge/devices/topk_graphs" and path.suffix == ".onnx"
         papers = path.parts[0].endswith(".dist-info")
-        assert code or embedded or device or papers, name
+        assert code or default or device or papers, name

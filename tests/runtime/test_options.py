@@ -7,14 +7,14 @@ import numpy as np
 import pytest
 
 from seq2edge.bundle import tensor_names
-from seq2edge.bundle.bundle import EMBEDDED, Manifest, load_bundle
+from seq2edge.bundle.bundle import DEFAULT_BUNDLE, Manifest, load_bundle
 from seq2edge.errors import BundleError, UsageError
 from seq2edge.options import CallOptions, resolve_options
 
 
 @pytest.fixture(scope="module")
 def manifest() -> Manifest:
-    return load_bundle(EMBEDDED, check_hashes=False).manifest
+    return load_bundle(DEFAULT_BUNDLE, check_hashes=False).manifest
 
 
 def with_defaults(manifest: Manifest, changes: dict[str, Any], **defaults: int) -> CallOptions:
@@ -91,10 +91,10 @@ def test_a_bundle_that_cannot_show_attention_says_so_before_it_translates(manife
 @pytest.mark.parametrize("name", ["num_beams", "num_return_sequences"])
 def test_more_beams_than_tokens_are_refused(manifest: Manifest, name: str) -> None:
     changes = {"num_beams": 10**6, "do_sample": True, name: 10**6}
-    with pytest.raises(UsageError, match="is 1000000, but the vocabulary of the model has 7000 tokens"):
+    with pytest.raises(UsageError, match="is 1000000, but the vocabulary of the model has 8000 tokens"):
         resolve_options(changes, manifest)
 
 
 def test_a_padding_token_outside_the_vocabulary_is_refused(manifest: Manifest) -> None:
-    with pytest.raises(UsageError, match="pad_token_id is 100000, but the token ids of the model are 0 to 6999"):
+    with pytest.raises(UsageError, match="pad_token_id is 100000, but the token ids of the model are 0 to 7999"):
         resolve_options({"pad_token_id": 100000}, manifest)

@@ -1,4 +1,4 @@
-"""The Python API on the embedded model."""
+"""The Python API on the default model."""
 
 import asyncio
 import copy
@@ -20,7 +20,7 @@ SUBJECTS = ["I", "You", "We", "They", "My brother and I", "The children"]
 VERBS = ["saw", "bought", "forgot", "found", "wanted to read", "couldn't open"]
 OBJECTS = ["a dog.", "the old book on the table.", "it!", "two bottles of milk yesterday.", "the red car?", "nothing."]
 SENTENCES = [" ".join(words) for words in itertools.product(SUBJECTS, VERBS, OBJECTS)]  # 216 of many lengths
-PARAGRAPH = "I have a dog. " * 40 + "Where is the station? " * 40  # more tokens than the model has positions
+PARAGRAPH = "I have a dog. " * 80 + "Where is the station? " * 80  # more tokens than the model has positions
 
 # The last digit of a float32 depends on how many rows are computed together, and where an activation lies between two
 # integers of the int8 model, that digit decides which it becomes: one step of 127 in one of thousands of numbers.
@@ -56,7 +56,7 @@ def test_results_carry_the_log_probability_of_every_token(translator: Translator
 
 def test_the_options_of_the_last_call_are_not_mistaken_for_others(translator: Translator) -> None:
     lengths = [len(translator.translate([PARAGRAPH], num_beams=1, max_new_tokens=n)[0].tokens) for n in (1, 2, 2, 1)]
-    assert lengths == [80, 160, 160, 80]
+    assert lengths == [160, 320, 320, 160]
     for wrong in (1.0, True):
         with pytest.raises(UsageError):
             translator.translate(["Hi."], num_beams=wrong, max_new_tokens=1)
@@ -68,12 +68,12 @@ class TestLongText:
         dog, station = (
             one.text for one in translator.translate(["I have a dog.", "Where is the station?"], num_beams=1)
         )
-        assert result.text == " ".join([dog] * 40 + [station] * 40)
-        assert result.sentences == result.parts == 80
-        assert result.notes == ("has 80 sentences",)
+        assert result.text == " ".join([dog] * 80 + [station] * 80)
+        assert result.sentences == result.parts == 160
+        assert result.notes == ("has 160 sentences",)
         [whole] = translator.translate([PARAGRAPH], num_beams=1, split="none")
-        assert (whole.text, whole.sentences, whole.parts) == (result.text, 1, 80)
-        assert any("split into 80 parts" in note for note in whole.notes)
+        assert (whole.text, whole.sentences, whole.parts) == (result.text, 1, 160)
+        assert any("split into 160 parts" in note for note in whole.notes)
 
     def test_its_score_is_that_of_all_parts(self, translator: Translator) -> None:
         [result] = translator.translate([PARAGRAPH], num_beams=1)
@@ -91,7 +91,7 @@ class TestLongText:
 
     @pytest.mark.parametrize("num_beams", [1, 2])
     def test_its_parts_are_drawn_apart(self, translator: Translator, num_beams: int) -> None:
-        text = "The weather is nice and I want to go home with my friends. " * 25
+        text = "The weather is nice and I want to go home with my friends. " * 50
         lengths = {"min_new_tokens": 4, "max_new_tokens": 4}
         options = {"do_sample": True, "seed": 3, "temperature": 2.0, "num_beams": num_beams, **lengths}
         [result] = translator.translate([text], **options)
@@ -171,12 +171,12 @@ class TestSentences:
         assert result.alignment == tuple(expected)
 
     def test_a_prefix_is_that_of_the_first_one(self, translator: Translator) -> None:
-        [result] = translator.translate([self.TEXT], prefixes=["Hallo"], num_beams=1)
-        assert result.text.count("Hallo") == 1
-        assert result.text.startswith("Hallo")
+        [result] = translator.translate([self.TEXT], prefixes=["Olá"], num_beams=1)
+        assert result.text.count("Olá") == 1
+        assert result.text.startswith("Olá")
 
     def test_pairs_to_score_are_not_split(self, translator: Translator) -> None:
-        source, target = "Good morning. See you tomorrow.", "Guten Morgen. Bis morgen."
+        source, target = "Good morning. See you tomorrow.", "Bom dia. Até amanhã."
         [score] = translator.score([source], [target])
         assert score.tokens == tuple(translator.tokenizer.encode_target([target])[0])
 
@@ -205,22 +205,22 @@ def test_a_loop_is_flagged(translator: Translator) -> None:
 
 class TestPrefixes:
     def test_a_translation_begins_with_its_prefix(self, translator: Translator) -> None:
-        texts, prefixes = ["I have a dog.", "Good morning.", "Where is Tom?"], ["Wir haben", "", "Wo ist denn"]
+        texts, prefixes = ["I have a dog.", "Good morning.", "Where is Tom?"], ["Nós temos", "", "Onde é que"]
         for num_beams in (1, 3):
             results = translator.translate(texts, prefixes=prefixes, num_beams=num_beams)
             assert all(one.text.startswith(prefix) for one, prefix in zip(results, prefixes, strict=True))
             assert results[1].tokens == translator.translate([texts[1]], num_beams=num_beams)[0].tokens
 
     def test_the_tokens_after_a_prefix_are_as_likely_as_the_model_says(self, translator: Translator) -> None:
-        [result] = translator.translate(["I have a dog."], prefixes=["Wir haben"], num_beams=1)
+        [result] = translator.translate(["I have a dog."], prefixes=["Nós temos"], num_beams=1)
         [scored] = translator.score(["I have a dog."], [result.text])
         assert result.tokens == scored.tokens
         assert result.token_scores == pytest.approx(scored.token_scores[-len(result.token_scores) :], abs=INT8_ROUNDING)
 
     def test_a_forced_first_token_stays_first(self, translator: Translator) -> None:
         [tag, *_] = translator.tokenizer.encode_prefix("Ja")
-        guten = tuple(translator.tokenizer.encode_prefix("Guten"))
-        for prefix, wanted in (("Guten", (tag, *guten)), ("Ja", (tag,)), ("", (tag,))):
+        bom = tuple(translator.tokenizer.encode_prefix("Bom"))
+        for prefix, wanted in (("Bom", (tag, *bom)), ("Ja", (tag,)), ("", (tag,))):
             [result] = translator.translate(["Good morning."], prefixes=[prefix], forced_bos_token_id=tag)
             assert result.tokens[: len(wanted)] == wanted
             assert result.tokens[1] != tag
@@ -240,8 +240,8 @@ class TestPrefixes:
             translator.translate(["Hi.", "Ho."], prefixes=["Na"])
 
     def test_one_that_leaves_no_room_is_refused(self, translator: Translator) -> None:
-        with pytest.raises(UsageError, match="the model generates at most 256"):
-            translator.translate(["Hi."], prefixes=["Hund " * 400])
+        with pytest.raises(UsageError, match="the model generates at most 512"):
+            translator.translate(["Hi."], prefixes=["cachorro " * 400])
 
 
 class TestHook:
@@ -260,7 +260,7 @@ class TestHook:
 
     def test_it_may_call_the_translator_although_all_workers_are_busy(self) -> None:
         def scoring(sentences: np.ndarray, tokens: np.ndarray, scores: np.ndarray) -> np.ndarray:
-            several.score(["Hello."], ["Hallo."])
+            several.score(["Hello."], ["Olá."])
             return scores
 
         with Translator(threads=1, workers=2) as several:
@@ -285,10 +285,10 @@ class TestStream:
     def test_greedy_search_gives_many_pieces_and_beam_search_some_before_the_end(self, translator: Translator) -> None:
         text = "Yesterday my brother wanted to buy a new car, but he forgot his money at home."
         assert len(list(translator.stream(text, num_beams=1))) > 8
-        assert len(list(translator.stream(text, num_beams=3))) > 1
+        assert any(len(list(translator.stream(text, num_beams=3))) > 1 for text in SENTENCES)
 
     def test_a_prefix_comes_first(self, translator: Translator) -> None:
-        assert "".join(translator.stream("I have a dog.", prefix="Wir haben")).startswith("Wir haben")
+        assert "".join(translator.stream("I have a dog.", prefix="Nós temos")).startswith("Nós temos")
 
     def test_it_is_one_translation(self, translator: Translator) -> None:
         with pytest.raises(UsageError, match="a stream is one translation"):
@@ -309,7 +309,7 @@ class TestScore:
             assert score.token_scores == pytest.approx(result.token_scores, abs=INT8_ROUNDING)
 
     def test_a_better_translation_has_a_better_score(self, translator: Translator) -> None:
-        good, bad = translator.score(["I have a dog."] * 2, ["Ich habe einen Hund.", "Wir hatten eine Katze."])
+        good, bad = translator.score(["I have a dog."] * 2, ["Eu tenho um cachorro.", "Wir hatten eine Katze."])
         assert good.score > bad.score
 
     def test_there_are_as_many_targets_as_sources(self, translator: Translator) -> None:
@@ -318,9 +318,9 @@ class TestScore:
 
     def test_a_target_beyond_the_positions_is_refused(self, translator: Translator) -> None:
         with pytest.raises(TextTooLongError, match=r"^target 2 has"):
-            translator.score(["a", "b"], ["c", "Hund " * 1000])
+            translator.score(["a", "b"], ["c", "cachorro " * 1000])
         with pytest.raises(TextTooLongError, match=r"^source 1 has"):
-            translator.score(["Hund " * 1000], ["c"])
+            translator.score(["cachorro " * 1000], ["c"])
 
     def test_nothing_scores_nothing(self, translator: Translator) -> None:
         assert translator.score([], []) == []
@@ -335,7 +335,7 @@ class TestAttention:
         assert len(attention.target) == len(result.tokens)
         np.testing.assert_allclose(attention.weights.sum(axis=1), 1, atol=sum_rounding(2 * len(attention.source), 1.0))
         aligned = {(attention.source[i], attention.target[j]) for i, j in attention.alignment}
-        assert ("▁dog", "▁Hund") in aligned
+        assert aligned & {("▁dog", "▁cachorro"), ("▁dog", "▁cão")}
         assert attention.moses == " ".join(f"{i}-{j}" for i, j in attention.alignment)
         assert translator.translate(["I have a dog."])[0].attention is None
 

@@ -10,10 +10,10 @@ import numpy as np
 import onnx
 
 from seq2edge.bundle import tensor_names
-from seq2edge.bundle.bundle import EMBEDDED
+from seq2edge.bundle.bundle import DEFAULT_BUNDLE
 
 
-def copy_bundle(folder: Path, source: Path = EMBEDDED) -> Path:
+def copy_bundle(folder: Path, source: Path = DEFAULT_BUNDLE) -> Path:
     return Path(shutil.copytree(source, folder))
 
 

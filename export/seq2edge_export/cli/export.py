@@ -21,7 +21,7 @@ GROUPS = {
 }
 EXAMPLES = {
     "Helsinki-NLP/opus-mt-en-de BUNDLE --precision int8": "a model of the Hugging Face Hub (extra hub)",
-    "FOLDER BUNDLE --input dev.en --reference dev.de": "compare on own sentences, also BLEU and chrF",
+    "FOLDER BUNDLE --input dev.en --reference dev.pt": "compare on own sentences, also BLEU and chrF",
     "model.toml BUNDLE": "a PyTorch state dict with a recipe (seq2edge recipe)",
     "FOLDER BUNDLE --dialect portable": "for devices without onnxruntime's fused operators",
 }

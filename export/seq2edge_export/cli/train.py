@@ -29,7 +29,7 @@ def training_options(command: F) -> F:
         click.option("--output", type=click.Path(path_type=Path), required=True, help="Checkpoint folder to create."),
         click.option("--resume", is_flag=True, help="Continue an interrupted run with this output, if there is one."),
         click.option("--source-lang", default="", help="Source language, such as 'en'; stored in the checkpoint."),
-        click.option("--target-lang", default="", help="Target language, such as 'de'; stored in the checkpoint."),
+        click.option("--target-lang", default="", help="Target language, such as 'pt'; stored in the checkpoint."),
         click.option("--license", default="", help="License of the trained model, for its model card."),
         click.option("--attribution", default="", help="Source of the training data, for the model card."),
         options_of(TokenizerSettings),

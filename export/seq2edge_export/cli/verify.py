@@ -9,7 +9,7 @@ from seq2edge.cli.click_options import device_options, grouped_help, signature_o
 GROUPS = {"Device": "device provider_options strict_device require_signature"}
 EXAMPLES = {
     "BUNDLE --against CHECKPOINT": "on built-in sentences",
-    "BUNDLE --against CHECKPOINT --input dev.en --reference dev.de": "on own sentences, also BLEU and chrF",
+    "BUNDLE --against CHECKPOINT --input dev.en --reference dev.pt": "on own sentences, also BLEU and chrF",
 }
 
 tokenizer_option = click.option(

@@ -6,7 +6,7 @@ from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 
 from seq2edge.bench.system import OURS, PeerModule, PeerRequest, SystemPlan
-from seq2edge.bundle.bundle import EMBEDDED, Bundle, load_bundle
+from seq2edge.bundle.bundle import DEFAULT_BUNDLE, Bundle, load_bundle
 from seq2edge.devices.execution_providers import runtime_release
 from seq2edge.devices.registry import DeviceConfig
 from seq2edge.errors import UsageError
@@ -50,7 +50,7 @@ def installed_peers() -> dict[str, EntryPoint]:
 
 
 def load_bundles(paths: Sequence[Path], require_signature: Path | None = None) -> list[Bundle]:
-    return [load_bundle(path, require_signature=require_signature) for path in paths or (EMBEDDED,)]
+    return [load_bundle(path, require_signature=require_signature) for path in paths or (DEFAULT_BUNDLE,)]
 
 
 def plan_bundles(bundles: Sequence[Bundle]) -> list[SystemPlan]:

@@ -40,7 +40,7 @@ FIRST_TOKEN_BATCHES = 8  # enough batches to measure the time to the first token
 class BenchOptions:
     """What to measure: all combinations of devices, threads, batch sizes and beams."""
 
-    bundles: tuple[Path, ...] = ()  # none: the embedded one
+    bundles: tuple[Path, ...] = ()  # none: the default one
     device_configs: tuple[DeviceConfig, ...] = (DeviceConfig(),)
     threads: tuple[int, ...] = (1,)
     batch_sizes: tuple[int, ...] = (1,)

@@ -29,7 +29,7 @@ SENTENCES = (  # measured by default
     "We have to finish this work before Friday.",
     "The children are playing in the garden.",
     "If it rains tomorrow, we will stay at home.",
-    "Tom would like to learn German.",
+    "Tom would like to learn Portuguese.",
     "This is the best book I have ever read.",
     "They were waiting for us at the airport.",
     "How much does this shirt cost?",

@@ -21,7 +21,7 @@ from seq2edge.config.tokenizer import SpecialTokens, Tokenization
 from seq2edge.errors import BundleError
 
 FORMAT_VERSION = 1
-EMBEDDED = Path(__file__).parents[1] / "models" / "en-de"
+DEFAULT_BUNDLE = Path(__file__).parents[1] / "models" / "en-pt"
 MAX_MANIFEST_BYTES = 1_000_000  # far more than any manifest has
 MAX_NAME_BYTES = 255  # the limit of most file systems
 MAX_POSITIONS, MAX_BEAMS = 1_000_000, 1_000  # more than any model needs

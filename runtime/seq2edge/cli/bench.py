@@ -22,14 +22,14 @@ GROUPS = {
 }
 EXAMPLES = {
     "-m BUNDLE --batch-size 1 --batch-size 16 --num-beams 1 --num-beams 4": "four combinations",
-    "-m FP32 -m INT8 -i english.txt -r german.txt --json run.json": "two bundles, with BLEU",
+    "-m FP32 -m INT8 -i english.txt -r portuguese.txt --json run.json": "two bundles, with BLEU",
     "-m BUNDLE --against torch --checkpoint CHECKPOINT": "compared with PyTorch",
     "--compare before.json after.json": "two runs",
 }
 
 
 @click.command(cls=grouped_help(GROUPS, EXAMPLES))
-@click.option("-m", "--model", "models", type=FILE, multiple=True, help="Bundle folder; default: the embedded model.")
+@click.option("-m", "--model", "models", type=FILE, multiple=True, help="Bundle folder; default: the default model.")
 @click.option("-i", "--input", "source", type=FILE, help="Sentences, one per line; default: built-in ones.")
 @click.option("-r", "--reference", type=FILE, help="Reference translations, one per line; adds BLEU.")
 @click.option("--lines", type=COUNT, help="Use only the first N lines of the input.", metavar="N")

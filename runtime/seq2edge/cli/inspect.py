@@ -30,8 +30,8 @@ LENGTH = click.IntRange(min=1)
 def command(
     path: Path | None, source_length: int, target_length: int, as_json: bool, require_signature: Path | None
 ) -> None:
-    """Show the contents and cost of a bundle, by default of the embedded model, or the contents of an ONNX file."""
-    from seq2edge.bundle.bundle import EMBEDDED, load_bundle
+    """Show the contents and cost of a bundle, by default of the default model, or the contents of an ONNX file."""
+    from seq2edge.bundle.bundle import DEFAULT_BUNDLE, load_bundle
     from seq2edge.bundle.onnx_file import read_onnx
     from seq2edge.cli.report import bundle_facts, describe_bundle, describe_onnx, onnx_facts
     from seq2edge.errors import UsageError
@@ -42,7 +42,7 @@ def command(
         file = read_onnx(path)
         _show(onnx_facts(file) if as_json else describe_onnx(file))
     else:
-        bundle = load_bundle(path or EMBEDDED, require_signature=require_signature)
+        bundle = load_bundle(path or DEFAULT_BUNDLE, require_signature=require_signature)
         describe = bundle_facts if as_json else describe_bundle
         _show(describe(bundle, source_length=source_length, target_length=target_length))
 

@@ -37,9 +37,9 @@ GROUPS: dict[str, type | str] = {
 }
 EXAMPLES = {
     '"Good morning." "See you tomorrow!"': "texts as arguments; write -- before texts that begin with a dash",
-    "-m BUNDLE -i english.txt -o german.txt": "a file, line by line; repeat with --resume after an interruption",
+    "-m BUNDLE -i english.txt -o portuguese.txt": "a file, line by line; repeat with --resume after an interruption",
     '--num-beams 4 --n-best 3 --format jsonl "Good morning."': "alternatives, scores and tokens",
-    "--errors replace < english.txt > german.txt": "standard input that may have bytes that are not UTF-8",
+    "--errors replace < english.txt > portuguese.txt": "standard input that may have bytes that are not UTF-8",
 }
 
 
@@ -62,7 +62,7 @@ class TranslateTask:
 
 @click.command(cls=grouped_help(GROUPS, EXAMPLES))
 @click.argument("texts", nargs=-1, metavar="[TEXT]...")
-@click.option("-m", "--model", type=click.Path(path_type=Path), help="Bundle folder; default: the embedded model.")
+@click.option("-m", "--model", type=click.Path(path_type=Path), help="Bundle folder; default: the default model.")
 @click.option("-i", "--input", "source", type=click.Path(path_type=Path), help="File to translate line by line.")
 @click.option("-o", "--output", "target", type=click.Path(path_type=Path), help="Output file; appears when complete.")
 @click.option("--force", is_flag=True, help="Replace an existing output file.")

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from seq2edge.bundle.bundle import EMBEDDED, load_bundle
+from seq2edge.bundle.bundle import DEFAULT_BUNDLE, load_bundle
 from seq2edge.cli.main import main
 from seq2edge.translator import Translator
 from seq2edge_export.distillation import labels
@@ -30,7 +30,7 @@ TINY = [
     *("--warmup-steps=5", "--max-steps=12", "--evaluate-every=4", "--save-every=2", "--device=cpu", "--threads=1"),
     *("--precision=fp32", "--max-positions=32"),
 ]
-DEV = "I love you.\tIch liebe dich.\nGood morning.\tGuten Morgen.\n"
+DEV = "I love you.\tEu te amo.\nGood morning.\tBom dia.\n"
 
 
 @pytest.fixture
@@ -41,7 +41,7 @@ def text(tmp_path: Path) -> Path:
     return path
 
 
-def arguments(text: Path, *more: str, teacher: Path = EMBEDDED, output: str = "out") -> list[str]:
+def arguments(text: Path, *more: str, teacher: Path = DEFAULT_BUNDLE, output: str = "out") -> list[str]:
     folder = text.parent
     return [
         "distill",
@@ -84,7 +84,7 @@ def test_both_halves_give_the_same_as_one_command(text: Path) -> None:
     assert result.exit_code == 0, result.output
     assert files(text.parent / "out") == files(text.parent / "halves")
     config = json.loads((text.parent / "out" / "config.json").read_text(encoding="utf-8"))
-    assert (config["source_language"], config["target_language"]) == ("en", "de")
+    assert (config["source_language"], config["target_language"]) == ("en", "pt")
 
 
 @pytest.mark.parametrize("half", ["label", "train"])
@@ -195,7 +195,7 @@ def test_best_of_takes_the_translation_nearest_to_the_human_one(text: Path) -> N
 
 
 def test_human_pairs_are_learned_as_often_as_their_weight_says(text: Path) -> None:
-    (text.parent / "human.tsv").write_text("Thank you.\tDanke.\n", encoding="utf-8")
+    (text.parent / "human.tsv").write_text("Thank you.\tObrigado.\n", encoding="utf-8")
     result = distill(text, f"--pairs={text.parent / 'human.tsv'}@3")
     assert result.exit_code == 0, result.output
     assert "`human.tsv` (3 times)" in (text.parent / "out/README.md").read_text(encoding="utf-8")

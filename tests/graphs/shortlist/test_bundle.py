@@ -1,4 +1,4 @@
-"""The embedded model with a shortlist: exact with all target tokens, and independent of the batch."""
+"""The default model with a shortlist: exact with all target tokens, and independent of the batch."""
 
 import json
 from pathlib import Path
@@ -10,7 +10,7 @@ from tolerances import int8_rounding, log_probability_rounding, log_softmax_roun
 
 from seq2edge import Translator
 from seq2edge.bundle import tensor_names
-from seq2edge.bundle.bundle import EMBEDDED, Bundle, load_bundle
+from seq2edge.bundle.bundle import DEFAULT_BUNDLE, Bundle, load_bundle
 from seq2edge.cli.main import main
 from seq2edge.engine.shortlist import Shortlist, shortlist_of
 from seq2edge.errors import BundleError
@@ -23,7 +23,7 @@ TEXTS = [
     "I have two brothers and a sister, and all of them live in Boston.",
     "No.",
 ]
-VOCABULARY = 7000
+VOCABULARY = 8000
 SCORES = log_softmax_rounding(VOCABULARY, 20)  # exponentials are summed in another order
 INT8 = log_probability_rounding(int8_rounding(width=256, size=10))  # attention may be, in a batch
 
@@ -39,12 +39,12 @@ def some_tokens(bundle: Bundle) -> Shortlist:
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return add_shortlist(EMBEDDED, tmp_path_factory.mktemp("whole") / "bundle", all_tokens).folder
+    return add_shortlist(DEFAULT_BUNDLE, tmp_path_factory.mktemp("whole") / "bundle", all_tokens).folder
 
 
 @pytest.fixture(scope="module")
 def restricted(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return add_shortlist(EMBEDDED, tmp_path_factory.mktemp("restricted") / "bundle", some_tokens).folder
+    return add_shortlist(DEFAULT_BUNDLE, tmp_path_factory.mktemp("restricted") / "bundle", some_tokens).folder
 
 
 @pytest.mark.parametrize("beams", [1, 4])
@@ -87,12 +87,12 @@ def test_a_hook_and_a_stream_work_with_ids(restricted: Path) -> None:
 
 
 def test_weights_are_stored_once(whole: Path) -> None:
-    assert (whole / tensor_names.WEIGHTS).read_bytes() == (EMBEDDED / tensor_names.WEIGHTS).read_bytes()
+    assert (whole / tensor_names.WEIGHTS).read_bytes() == (DEFAULT_BUNDLE / tensor_names.WEIGHTS).read_bytes()
     assert (whole / tensor_names.SHORT_DECODER).stat().st_size < 40_000
 
 
 def test_a_shortlist_of_another_model_is_refused(whole: Path, tmp_path: Path) -> None:
-    made = add_shortlist(EMBEDDED, tmp_path / "bundle", lambda bundle: shortlist_of([], [3], 5))
+    made = add_shortlist(DEFAULT_BUNDLE, tmp_path / "bundle", lambda bundle: shortlist_of([], [3], 5))
     with pytest.raises(BundleError, match="is for a vocabulary of 5"):
         Translator(made.folder, threads=1)
 
@@ -109,14 +109,14 @@ def test_a_manifest_must_list_the_graphs_of_a_shortlist(restricted: Path, tmp_pa
 
 def test_the_command_reports_the_number_of_pairs(tmp_path: Path) -> None:
     pairs = tmp_path / "pairs.tsv"
-    pairs.write_text("Good morning.\tGuten Morgen.\nGood night.\tGute Nacht.\n" * 5, encoding="utf-8")
-    run = CliRunner().invoke(main, ["shortlist", str(EMBEDDED), str(tmp_path / "made"), "--learn", str(pairs)])
+    pairs.write_text("Good morning.\tBom dia.\nGood night.\tBoa noite.\n" * 5, encoding="utf-8")
+    run = CliRunner().invoke(main, ["shortlist", str(DEFAULT_BUNDLE), str(tmp_path / "made"), "--learn", str(pairs)])
     assert run.exit_code == 0, run.output
     assert "learned from 10 pairs" in run.output
     shown = CliRunner().invoke(main, ["inspect", str(tmp_path / "made")])
     assert "shortlist" in shown.output
     [result] = Translator(tmp_path / "made", threads=1).translate(["Good morning."])
-    assert result.text == "Guten Morgen."
+    assert result.text == "Bom dia."
 
 
 @pytest.mark.parametrize(
@@ -134,7 +134,7 @@ def test_usage_errors_are_reported_and_nothing_is_written(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("bad.tsv").write_text("no tab\n")
-    run = CliRunner().invoke(main, ["shortlist", str(EMBEDDED), "made", *arguments])
+    run = CliRunner().invoke(main, ["shortlist", str(DEFAULT_BUNDLE), "made", *arguments])
     assert run.exit_code == 2
     assert reason in run.output
     assert [path.name for path in tmp_path.iterdir()] == ["bad.tsv"]

@@ -1,4 +1,4 @@
-"""``seq2edge bench`` end to end on the embedded model, and its errors; nothing depends on how long anything takes."""
+"""``seq2edge bench`` end to end on the default model, and its errors; nothing depends on how long anything takes."""
 
 import json
 import subprocess
@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from seq2edge.bench.report import read_report
-from seq2edge.bundle.bundle import EMBEDDED
+from seq2edge.bundle.bundle import DEFAULT_BUNDLE
 
 
 def bench(*arguments: object) -> subprocess.CompletedProcess[str]:
@@ -28,7 +28,7 @@ def texts(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def done(texts: Path) -> tuple[subprocess.CompletedProcess[str], Path]:
     """Two sentences, two rounds, two bundles that are the same, greedy and beam 2."""
     file = texts.with_name("report.json")
-    two = ["-m", EMBEDDED, "-m", EMBEDDED.parent / ".." / "models" / EMBEDDED.name]
+    two = ["-m", DEFAULT_BUNDLE, "-m", DEFAULT_BUNDLE.parent / ".." / "models" / DEFAULT_BUNDLE.name]
     return bench(*two, "-i", texts, "--rounds", 2, "--num-beams", 1, "--num-beams", 2, "--json", file), file
 
 
@@ -67,9 +67,9 @@ def test_a_file_compared_with_itself_has_not_changed(done: Any) -> None:
 def test_forced_lengths_references_and_a_picture(texts: Path, tmp_path: Path) -> None:
     pytest.importorskip("sacrebleu")
     pytest.importorskip("matplotlib")
-    (tmp_path / "texts.de").write_text("Guten Morgen.\nWo ist der nächste Bahnhof?\n", encoding="utf-8")
+    (tmp_path / "texts.pt").write_text("Bom dia.\nOnde fica a estação de trem mais próxima?\n", encoding="utf-8")
     options = ["--new-tokens", 5, "--no-memory", "--rounds", 1, "--json", tmp_path / "r.json"]
-    found = bench("-i", texts, "-r", tmp_path / "texts.de", *options, "--plot", tmp_path / "p.svg")
+    found = bench("-i", texts, "-r", tmp_path / "texts.pt", *options, "--plot", tmp_path / "p.svg")
     assert (found.returncode, found.stderr) == (0, "")
     [one] = json.loads((tmp_path / "r.json").read_text(encoding="utf-8"))["measurements"]
     assert (one["target_tokens"], one["peak_bytes"]) == (10, None)
@@ -87,7 +87,7 @@ def test_forced_lengths_references_and_a_picture(texts: Path, tmp_path: Path) ->
         (["-r", "nowhere.txt"], "nowhere.txt cannot be read"),
         (["--json", "nowhere/x.json"], "nowhere/x.json cannot be written"),
         (["--plot", "x.jpeg"], "no suffix of a picture"),
-        (["--new-tokens", "1000"], "--new-tokens is 1000, but the model generates at most 256 tokens"),
+        (["--new-tokens", "1000"], "--new-tokens is 1000, but the model generates at most 512 tokens"),
         (["--device", "tpu"], "there is no device 'tpu'"),
         (["--device", "cuda", "--against", "torch", "--checkpoint", "x"], "peers are measured on the CPU"),
         (["--compare", "a.json", "b.json"], "a.json cannot be read"),

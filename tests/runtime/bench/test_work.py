@@ -5,7 +5,7 @@ import pytest
 from seq2edge.bench.run import alternate
 from seq2edge.bench.system import TimedOutputs
 from seq2edge.bench.workload import BenchTexts, Workload, first_token_only, search_options
-from seq2edge.bundle.bundle import EMBEDDED, load_bundle
+from seq2edge.bundle.bundle import DEFAULT_BUNDLE, load_bundle
 from seq2edge.config.generation import GenerationOptions
 from seq2edge.errors import DataError, UsageError
 from seq2edge.text.tokenizer import Tokenizer, bundle_tokenizer
@@ -17,7 +17,7 @@ OPTIONS = GenerationOptions(
 
 @pytest.fixture(scope="module")
 def tokenizer() -> Tokenizer:
-    return bundle_tokenizer(load_bundle(EMBEDDED))
+    return bundle_tokenizer(load_bundle(DEFAULT_BUNDLE))
 
 
 def test_built_in_sentences_are_repeated_to_fill_a_batch(tokenizer: Tokenizer) -> None:

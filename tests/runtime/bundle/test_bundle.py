@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from seq2edge.bundle import tensor_names
-from seq2edge.bundle.bundle import EMBEDDED, load_bundle
+from seq2edge.bundle.bundle import DEFAULT_BUNDLE, load_bundle
 from seq2edge.engine.engine import OnnxEngine
 from seq2edge.errors import BundleError
 from seq2edge.scoring.scorer import open_scorer
@@ -16,7 +16,7 @@ from seq2edge.scoring.scorer import open_scorer
 
 @pytest.fixture
 def copy(tmp_path: Path) -> Path:
-    return Path(shutil.copytree(EMBEDDED, tmp_path / "bundle"))
+    return Path(shutil.copytree(DEFAULT_BUNDLE, tmp_path / "bundle"))
 
 
 def edit(folder: Path, change: Callable[[dict], object]) -> None:
@@ -34,10 +34,10 @@ def refused(folder: Path, *words: str) -> None:
     assert "\n" not in str(caught.value)
 
 
-def test_the_embedded_bundle_loads() -> None:
-    bundle = load_bundle(EMBEDDED)
+def test_the_default_bundle_loads() -> None:
+    bundle = load_bundle(DEFAULT_BUNDLE)
     assert bundle.manifest.languages.source == "en"
-    assert bundle.size == sum(path.stat().st_size for path in EMBEDDED.iterdir())
+    assert bundle.size == sum(path.stat().st_size for path in DEFAULT_BUNDLE.iterdir())
 
 
 def test_a_folder_without_a_manifest_is_refused(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ import json
 import re
 from pathlib import Path
 
-from seq2edge.bundle.bundle import EMBEDDED
+from seq2edge.bundle.bundle import DEFAULT_BUNDLE
 
 PAGE = (Path(__file__).parents[3] / "docs" / "bundle.md").read_text(encoding="utf-8")
 FREE = {"tools", "files"}  # their keys are names of tools and files
@@ -12,7 +12,7 @@ FREE = {"tools", "files"}  # their keys are names of tools and files
 
 def test_every_field_is_explained() -> None:
     explained = set(re.findall(r"`([a-z0-9_]+)`", PAGE))
-    manifest = json.loads((EMBEDDED / "manifest.json").read_text(encoding="utf-8"))
+    manifest = json.loads((DEFAULT_BUNDLE / "manifest.json").read_text(encoding="utf-8"))
     inner = [value for key, value in manifest.items() if isinstance(value, dict) and key not in FREE]
     fields = {*manifest, *(key for value in inner for key in value)}
     assert fields <= explained

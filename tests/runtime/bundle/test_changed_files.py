@@ -7,20 +7,20 @@ import pytest
 
 from seq2edge import Translator
 from seq2edge.bundle import tensor_names
-from seq2edge.bundle.bundle import EMBEDDED
+from seq2edge.bundle.bundle import DEFAULT_BUNDLE
 from seq2edge.errors import BundleError
 
-PAIR = ["Good morning."], ["Guten Morgen."]
+PAIR = ["Good morning."], ["Bom dia."]
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    return Path(shutil.copytree(EMBEDDED, tmp_path / "bundle"))
+    return Path(shutil.copytree(DEFAULT_BUNDLE, tmp_path / "bundle"))
 
 
-@pytest.mark.parametrize("content", [b"", (EMBEDDED / tensor_names.DECODER).read_bytes()])
+@pytest.mark.parametrize("content", [b"", (DEFAULT_BUNDLE / tensor_names.DECODER).read_bytes()])
 def test_a_scorer_that_is_swapped_after_loading_is_not_run(content: bytes, folder: Path) -> None:
-    with Translator(EMBEDDED, threads=1) as original:
+    with Translator(DEFAULT_BUNDLE, threads=1) as original:
         wanted = original.score(*PAIR)
     with Translator(folder, threads=1) as translator:
         (folder / tensor_names.SCORER).write_bytes(content)

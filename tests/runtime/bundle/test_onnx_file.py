@@ -8,11 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from seq2edge.bundle import tensor_names
-from seq2edge.bundle.bundle import EMBEDDED, load_bundle
+from seq2edge.bundle.bundle import DEFAULT_BUNDLE, load_bundle
 from seq2edge.bundle.onnx_file import OnnxFile, Tensor, Value, read_onnx
 from seq2edge.errors import BundleError
 
-ENCODER = (EMBEDDED / tensor_names.ENCODER).read_bytes()
+ENCODER = (DEFAULT_BUNDLE / tensor_names.ENCODER).read_bytes()
 FLOAT32, INT8, STRING, INT4 = 1, 3, 8, 22
 
 
@@ -58,8 +58,11 @@ def refused(folder: Path, content: bytes) -> str:
     return str(caught.value)
 
 
-def test_the_embedded_encoder_is_read() -> None:
-    file, manifest = read_onnx(EMBEDDED / tensor_names.ENCODER), load_bundle(EMBEDDED, check_hashes=False).manifest
+def test_the_default_encoder_is_read() -> None:
+    file, manifest = (
+        read_onnx(DEFAULT_BUNDLE / tensor_names.ENCODER),
+        load_bundle(DEFAULT_BUNDLE, check_hashes=False).manifest,
+    )
     shape = manifest.architecture
     assert shape is not None
     assert (file.opsets["ai.onnx"], file.size) == (manifest.opset, len(ENCODER))
@@ -73,7 +76,10 @@ def test_the_embedded_encoder_is_read() -> None:
     assert list(file.operators.values()) == sorted(file.operators.values(), reverse=True)
     weights = [tensor for tensor in file.tensors if tensor.location == tensor_names.WEIGHTS]
     assert weights
-    assert max(tensor.offset + tensor.bytes for tensor in weights) <= (EMBEDDED / tensor_names.WEIGHTS).stat().st_size
+    assert (
+        max(tensor.offset + tensor.bytes for tensor in weights)
+        <= (DEFAULT_BUNDLE / tensor_names.WEIGHTS).stat().st_size
+    )
 
 
 def test_operators_and_tensors_of_nested_graphs_and_functions_are_included(folder: Path) -> None:
@@ -190,7 +196,7 @@ def test_what_is_not_onnx_is_refused_with_the_reason(folder: Path, content: byte
 @pytest.mark.parametrize("name", [tensor_names.MANIFEST, tensor_names.WEIGHTS, "tokenizer.model"])
 def test_the_other_files_of_a_bundle_are_not_onnx(name: str) -> None:
     with pytest.raises(BundleError, match="is not an ONNX model"):
-        read_onnx(EMBEDDED / name)
+        read_onnx(DEFAULT_BUNDLE / name)
 
 
 def test_a_folder_or_a_missing_file_is_refused(tmp_path: Path) -> None:
@@ -206,7 +212,7 @@ def test_a_truncated_file_is_refused(folder: Path, length: int) -> None:
         cut = read(folder, ENCODER[:length])
     except BundleError:
         return
-    whole = read_onnx(EMBEDDED / tensor_names.ENCODER)  # what was cut off comes after the graph
+    whole = read_onnx(DEFAULT_BUNDLE / tensor_names.ENCODER)  # what was cut off comes after the graph
     assert (cut.operators, cut.tensors, cut.outputs) == (whole.operators, whole.tensors, whole.outputs)
 
 

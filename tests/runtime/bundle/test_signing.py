@@ -12,7 +12,7 @@ from click.testing import CliRunner
 
 from seq2edge import Translator
 from seq2edge.bundle import tensor_names
-from seq2edge.bundle.bundle import EMBEDDED, load_bundle
+from seq2edge.bundle.bundle import DEFAULT_BUNDLE, load_bundle
 from seq2edge.bundle.signing import make_keys, sign_manifest
 from seq2edge.cli.main import main
 from seq2edge.errors import SignatureError, UsageError
@@ -28,20 +28,20 @@ def keys(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 
 @pytest.fixture
 def signed(tmp_path: Path, keys: tuple[Path, Path]) -> Path:
-    folder = Path(shutil.copytree(EMBEDDED, tmp_path / "bundle"))
+    folder = Path(shutil.copytree(DEFAULT_BUNDLE, tmp_path / "bundle"))
     sign_manifest(folder, keys[0])
     return folder
 
 
 def test_a_signed_bundle_is_used(signed: Path, keys: tuple[Path, Path]) -> None:
     with Translator(signed, threads=1, require_signature=keys[1]) as translator:
-        assert translator.translate(["Good morning."])[0].text.startswith("Guten Morgen")
+        assert translator.translate(["Good morning."])[0].text.startswith("Bom dia")
 
 
 def test_an_unsigned_bundle_is_refused_only_if_a_signature_is_required(keys: tuple[Path, Path]) -> None:
-    load_bundle(EMBEDDED)
+    load_bundle(DEFAULT_BUNDLE)
     with pytest.raises(SignatureError, match="is not signed"):
-        load_bundle(EMBEDDED, require_signature=keys[1])
+        load_bundle(DEFAULT_BUNDLE, require_signature=keys[1])
 
 
 @pytest.mark.parametrize(
@@ -107,7 +107,7 @@ def test_a_private_key_is_readable_only_by_its_owner_and_never_overwritten(keys:
 def test_a_file_that_is_not_a_key_is_refused(content: bytes, tmp_path: Path) -> None:
     (tmp_path / "key").write_bytes(content)
     with pytest.raises(UsageError, match="is not a public key"):
-        load_bundle(EMBEDDED, require_signature=tmp_path / "key")
+        load_bundle(DEFAULT_BUNDLE, require_signature=tmp_path / "key")
 
 
 def test_a_key_of_another_type_is_refused(tmp_path: Path) -> None:
@@ -118,11 +118,11 @@ def test_a_key_of_another_type_is_refused(tmp_path: Path) -> None:
     pem = public.public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
     (tmp_path / "key").write_bytes(pem)
     with pytest.raises(UsageError, match="another type than Ed25519"):
-        load_bundle(EMBEDDED, require_signature=tmp_path / "key")
+        load_bundle(DEFAULT_BUNDLE, require_signature=tmp_path / "key")
 
 
 def test_the_commands_sign_and_require_the_signature(tmp_path: Path) -> None:
-    folder = shutil.copytree(EMBEDDED, tmp_path / "bundle")
+    folder = shutil.copytree(DEFAULT_BUNDLE, tmp_path / "bundle")
     key, run = str(tmp_path / "owner"), CliRunner().invoke
     assert run(main, ["sign", "--new-key", key]).exit_code == 0
     required = ["--require-signature", f"{key}.pub"]
@@ -133,12 +133,12 @@ def test_the_commands_sign_and_require_the_signature(tmp_path: Path) -> None:
     assert run(main, ["sign", str(folder), "--key", key]).exit_code == 0
     done = run(main, ["translate", "-m", str(folder), "Good morning.", *required])
     assert done.exit_code == 0
-    assert "Guten Morgen" in done.output
+    assert "Bom dia" in done.output
     assert run(main, ["inspect", str(folder)], env={"SEQ2EDGE_REQUIRE_SIGNATURE": f"{key}.pub"}).exit_code == 0
 
 
 def test_an_empty_variable_does_not_disable_the_check() -> None:
-    done = CliRunner().invoke(main, ["inspect", str(EMBEDDED)], env={"SEQ2EDGE_REQUIRE_SIGNATURE": ""})
+    done = CliRunner().invoke(main, ["inspect", str(DEFAULT_BUNDLE)], env={"SEQ2EDGE_REQUIRE_SIGNATURE": ""})
     assert done.exit_code == 2
     assert "SEQ2EDGE_REQUIRE_SIGNATURE is empty" in done.output
 
@@ -158,7 +158,7 @@ def test_a_full_disk_leaves_no_key(tmp_path: Path, limit: int) -> None:
 
 
 def test_a_broken_bundle_is_not_signed(tmp_path: Path, keys: tuple[Path, Path]) -> None:
-    folder = shutil.copytree(EMBEDDED, tmp_path / "bundle")
+    folder = shutil.copytree(DEFAULT_BUNDLE, tmp_path / "bundle")
     (folder / tensor_names.WEIGHTS).write_bytes(b"")
     done = CliRunner().invoke(main, ["sign", str(folder), "--key", str(keys[0])])
     assert done.exit_code == 2
@@ -166,7 +166,7 @@ def test_a_broken_bundle_is_not_signed(tmp_path: Path, keys: tuple[Path, Path]) 
 
 
 def test_wrong_arguments_of_sign_give_a_one_line_error(keys: tuple[Path, Path]) -> None:
-    for arguments in ([], [str(EMBEDDED)], [str(EMBEDDED), "--new-key", "x"]):
+    for arguments in ([], [str(DEFAULT_BUNDLE)], [str(DEFAULT_BUNDLE), "--new-key", "x"]):
         done = CliRunner().invoke(main, ["sign", *arguments])
         assert done.exit_code == 2
         assert done.output.startswith("Error: ")

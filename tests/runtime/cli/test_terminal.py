@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from seq2edge.bundle.bundle import EMBEDDED
+from seq2edge.bundle.bundle import DEFAULT_BUNDLE
 from seq2edge.files.lines import visible
 
 pty = pytest.importorskip("pty")  # not on Windows
@@ -18,15 +18,15 @@ VISIBLE = r"\x1b]0;owned\x07\x9b31m"
 
 @pytest.fixture
 def bundle(tmp_path: Path) -> Path:
-    """The embedded model, with control characters in front of every word."""
+    """The default model, with control characters in front of two words."""
     pb2 = pytest.importorskip("sentencepiece.sentencepiece_model_pb2", exc_type=ImportError)
     from hostile_bundle import rehash
 
-    folder = Path(shutil.copytree(EMBEDDED, tmp_path / "bundle"))
+    folder = Path(shutil.copytree(DEFAULT_BUNDLE, tmp_path / "bundle"))
     file = folder / "tokenizer.model"
     content = pb2.ModelProto.FromString(file.read_bytes())
     for piece in content.pieces:
-        if piece.type == 1 and piece.piece.startswith("▁"):
+        if piece.piece in ("▁Bom", "▁dia"):  # of "Good morning."
             piece.piece = piece.piece.replace("▁", f"▁{HOSTILE}")
     file.write_bytes(content.SerializeToString())
     rehash(folder)

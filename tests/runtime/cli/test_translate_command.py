@@ -1,4 +1,4 @@
-"""``seq2edge translate`` and ``seq2edge score``: formats, files, pipes and terminals, on the embedded model."""
+"""``seq2edge translate`` and ``seq2edge score``: formats, files, pipes and terminals, on the default model."""
 
 import json
 import os
@@ -103,18 +103,18 @@ def test_a_prefix_begins_every_translation() -> None:
 
 class TestProblems:
     def test_they_are_summarized_in_a_warning(self) -> None:
-        done = command("translate", "--max-new-tokens", "2", "I have a ☃ and a dog.", "I have a dog and " * 100)
+        done = command("translate", "--max-new-tokens", "2", "I have a ☃ and a dog.", "I have a dog and " * 200)
         errors = done.stderr.decode()
         assert "2 of 2 translations were cut at the length limit" in errors
         assert "1 of 2 translations are of texts that were too long and were split" in errors
         assert "1 character unknown" in errors
 
     def test_a_truncated_text_gets_a_warning(self) -> None:
-        done = command("translate", "--long", "truncate", "--max-new-tokens", "4", "I have a dog and " * 100)
+        done = command("translate", "--long", "truncate", "--max-new-tokens", "4", "I have a dog and " * 200)
         assert "lost their ends" in done.stderr.decode()
 
     def test_long_text_can_be_refused(self) -> None:
-        done = command("translate", "--long", "error", "I have a dog and " * 100)
+        done = command("translate", "--long", "error", "I have a dog and " * 200)
         assert done.returncode == 2
         assert b"text 1 has" in done.stderr
 
@@ -156,8 +156,8 @@ def test_options_without_effect_get_a_warning() -> None:
 
 class TestStreams:
     def test_a_dash_is_standard_input(self) -> None:
-        assert command("translate", "-i", "-", stdin=b"Good morning.\n").stdout.startswith(b"Guten Morgen")
-        assert command("score", "-i", "-", stdin=b"Good morning.\tGuten Morgen.\n").returncode == 0
+        assert command("translate", "-i", "-", stdin=b"Good morning.\n").stdout.startswith(b"Bom dia")
+        assert command("score", "-i", "-", stdin=b"Good morning.\tBom dia.\n").returncode == 0
 
     @pytest.mark.parametrize(("closed", "stream"), [("<&-", "standard input"), (">&-", "standard output")])
     def test_one_that_is_closed_gets_one_sentence(self, closed: str, stream: str) -> None:
@@ -174,7 +174,7 @@ class TestStreams:
             done = subprocess.run(
                 ["sh", "-c", line], input=b"Good morning.\n", capture_output=True, check=False, cwd=tmp_path
             )
-            assert done.stdout.startswith(b"Guten Morgen"), done.stderr
+            assert done.stdout.startswith(b"Bom dia"), done.stderr
 
     def test_a_pipe_that_is_named_is_read_once(self, tmp_path: Path) -> None:
         """Counting its lines for a terminal would leave nothing to translate."""
@@ -187,7 +187,7 @@ class TestStreams:
         os.close(theirs)
         os.close(ours)
         assert running.returncode == 0
-        assert (tmp_path / "out.txt").read_text(encoding="utf-8").startswith("Guten Morgen")
+        assert (tmp_path / "out.txt").read_text(encoding="utf-8").startswith("Bom dia")
 
     def test_lines_from_a_pipe_are_committed_before_it_ends(self, tmp_path: Path) -> None:
         program = [*SEQ2EDGE, "translate", "--num-beams", "1", "-o", str(tmp_path / "out.txt")]
@@ -219,7 +219,7 @@ def test_statistics_come_on_request() -> None:
 def test_answers_come_line_by_line_through_a_pipe() -> None:
     program = [*SEQ2EDGE, "translate", "--num-beams", "1"]
     with subprocess.Popen(program, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as running:
-        for text, answer in (("Good morning.", b"Guten Morgen"), ("I have a dog.", b"Ich habe")):
+        for text, answer in (("Good morning.", b"Bom dia"), ("I have a dog.", b"Eu tenho")):
             running.stdin.write(text.encode() + b"\n")
             running.stdin.flush()
             assert running.stdout.readline().startswith(answer)  # the input is still open
@@ -297,7 +297,7 @@ class TestPicture:
 
 class TestScore:
     def test_pairs_get_their_log_probabilities(self, translator: Translator, tmp_path: Path) -> None:
-        pairs = [("I have a dog.", "Ich habe einen Hund."), ("Good morning.", "Guten Tag.")]
+        pairs = [("I have a dog.", "Eu tenho um cachorro."), ("Good morning.", "Boa tarde.")]
         text = "".join(f"{source}\t{target}\n" for source, target in pairs)
         done = command("score", *ONE_THREAD, stdin=text.encode())
         expected = translator.score(*zip(*pairs, strict=True))

@@ -8,7 +8,7 @@ import onnxruntime
 import pytest
 
 from seq2edge import Translator
-from seq2edge.bundle.bundle import EMBEDDED, load_bundle
+from seq2edge.bundle.bundle import DEFAULT_BUNDLE, load_bundle
 from seq2edge.devices import topk_graphs
 from seq2edge.devices.auto import fastest, resolve_device
 from seq2edge.devices.probe import Probe
@@ -17,7 +17,7 @@ from seq2edge.devices.session import compute_nodes, nodes_on_other_providers, op
 from seq2edge.engine.engine import OnnxEngine
 from seq2edge.errors import BundleError, UsageError
 
-MANIFEST = load_bundle(EMBEDDED).manifest
+MANIFEST = load_bundle(DEFAULT_BUNDLE).manifest
 WEBGPU, CUDA, OPENVINO = DEVICES["webgpu"], DEVICES["cuda"], DEVICES["openvino"]
 
 
@@ -103,7 +103,7 @@ def test_auto_only_tries_devices_that_can_run_the_bundle(monkeypatch: pytest.Mon
 
     assert (
         resolve_device(DeviceConfig(device="auto"), MANIFEST, try_device=ask).device == "cpu"
-    )  # the embedded bundle is for the CPU alone
+    )  # the default bundle is for the CPU alone
     assert tried == []
     portable = replace(MANIFEST, dialect="portable", precision="fp32")
     assert resolve_device(DeviceConfig(device="auto", strict=True), portable, try_device=ask) == DeviceConfig(

@@ -6,7 +6,7 @@ from itertools import zip_longest
 import numpy as np
 import pytest
 
-from seq2edge.bundle.bundle import EMBEDDED, load_bundle
+from seq2edge.bundle.bundle import DEFAULT_BUNDLE, load_bundle
 from seq2edge.engine.engine import OnnxEngine
 from seq2edge.engine.kv_inplace import CAPACITY, MOST_KEPT
 from seq2edge.search import BatchContext, StreamingSearch
@@ -16,7 +16,7 @@ SOURCES = [[5 + 3 * row, 40 + row, 900 + row, *[60 + row] * (row % 4), 3] for ro
 
 
 def test_sentences_that_end_with_their_first_token_leave_the_others_as_they_are() -> None:
-    bundle = load_bundle(EMBEDDED)
+    bundle = load_bundle(DEFAULT_BUNDLE)
     engine, options = OnnxEngine(bundle, threads=1), bundle.manifest.generation
     begin = replace(options, num_beams=2, num_return_sequences=2, max_new_tokens=1)
     ends = {found.tokens[0] for found in decode(engine, SOURCES[:1], begin)[0]}  # what the first sentence begins with
@@ -28,7 +28,7 @@ def test_sentences_that_end_with_their_first_token_leave_the_others_as_they_are(
 
 @pytest.mark.parametrize("num_beams", [1, 3])
 def test_searches_at_the_same_time_do_not_share_arrays(num_beams: int) -> None:
-    bundle = load_bundle(EMBEDDED)
+    bundle = load_bundle(DEFAULT_BUNDLE)
     options = replace(bundle.manifest.generation, num_beams=num_beams, max_new_tokens=CAPACITY + 8)  # the cache grows
 
     def stream(engine: OnnxEngine, source: list[int]) -> StreamingSearch:
@@ -46,8 +46,8 @@ def test_searches_at_the_same_time_do_not_share_arrays(num_beams: int) -> None:
 
 
 def test_idle_arrays_are_reused_and_limited() -> None:
-    engine = OnnxEngine(load_bundle(EMBEDDED), threads=1)
-    options = replace(load_bundle(EMBEDDED).manifest.generation, max_new_tokens=2, num_beams=4)
+    engine = OnnxEngine(load_bundle(DEFAULT_BUNDLE), threads=1)
+    options = replace(load_bundle(DEFAULT_BUNDLE).manifest.generation, max_new_tokens=2, num_beams=4)
     for length in range(3, 60):
         decode(engine, [[5] * length], options)
     engine.calls.take((), (), ())

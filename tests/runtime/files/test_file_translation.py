@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from seq2edge import Translator
-from seq2edge.bundle.bundle import EMBEDDED
+from seq2edge.bundle.bundle import DEFAULT_BUNDLE
 from seq2edge.errors import DataError, UsageError
 from seq2edge.files.file_translation import in_groups, translate_file
 
@@ -68,7 +68,7 @@ class TestResume:
         assert len(resume(translator, interrupted)) == len(LINES)  # nothing is lost by the refusal
 
     def test_a_bundle_with_another_tokenizer_is_refused(self, interrupted: Path) -> None:
-        shutil.copytree(EMBEDDED, interrupted / "bundle")
+        shutil.copytree(DEFAULT_BUNDLE, interrupted / "bundle")
         manifest = json.loads((interrupted / "bundle/manifest.json").read_text(encoding="utf-8"))
         manifest["tokenizer"]["lowercase"] = True
         (interrupted / "bundle/manifest.json").write_text(json.dumps(manifest), encoding="utf-8")

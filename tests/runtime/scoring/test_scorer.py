@@ -1,4 +1,4 @@
-"""Scoring with the embedded model: in one pass and step by step, with no PyTorch."""
+"""Scoring with the default model: in one pass and step by step, with no PyTorch."""
 
 import numpy as np
 import pytest
@@ -8,7 +8,7 @@ from seq2edge import Translator
 from seq2edge.scoring.scorer import Scorer, forced_log_probabilities, open_scorer
 
 TEXTS = ["Good morning.", "Where is the old bridge that you told me about?"]
-# The embedded model is in int8, where a last digit of a float that differs between one pass and many steps tips an
+# The default model is in int8, where a last digit of a float that differs between one pass and many steps tips an
 # integer now and then (docs/quantization.md). In float32 both are closer: tests/export/test_scorer.py.
 ROUNDING = log_probability_rounding(int8_rounding(width=256, size=10))
 

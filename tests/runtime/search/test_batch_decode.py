@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from seq2edge.bundle.bundle import EMBEDDED, load_bundle
+from seq2edge.bundle.bundle import DEFAULT_BUNDLE, load_bundle
 from seq2edge.engine.engine import ROWS_PER_BATCH, OnnxEngine
 from seq2edge.search.batch_decode import decode
 
@@ -24,12 +24,12 @@ class Counting:
 
 @pytest.fixture(scope="module")
 def engine() -> OnnxEngine:
-    return OnnxEngine(load_bundle(EMBEDDED), threads=1)
+    return OnnxEngine(load_bundle(DEFAULT_BUNDLE), threads=1)
 
 
 @pytest.mark.parametrize(("beams", "sizes"), [(1, [8, 2]), (4, [2, 2, 2, 2, 2])])
 def test_a_batch_has_no_more_rows_than_asked_for(engine: OnnxEngine, beams: int, sizes: list[int]) -> None:
-    options = replace(load_bundle(EMBEDDED).manifest.generation, num_beams=beams, max_new_tokens=5)
+    options = replace(load_bundle(DEFAULT_BUNDLE).manifest.generation, num_beams=beams, max_new_tokens=5)
     counting = Counting(engine)
     divided = decode(counting, SOURCES, options, most_rows=8)
     assert counting.sizes == sizes

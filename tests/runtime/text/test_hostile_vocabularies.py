@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 from hostile_files import model_with_tables, replacing, tables_with, tokenizer_json
 
-from seq2edge.bundle.bundle import EMBEDDED
+from seq2edge.bundle.bundle import DEFAULT_BUNDLE
 from seq2edge.config.tokenizer import SpecialTokens, Tokenization
 from seq2edge.errors import DataError
 from seq2edge.text.tokenizer import Tokenizer, load_tokenizer
 
 sentencepiece_model_pb2 = pytest.importorskip("sentencepiece.sentencepiece_model_pb2", exc_type=ImportError)
-MODEL = (EMBEDDED / "tokenizer.model").read_bytes()
+MODEL = (DEFAULT_BUNDLE / "tokenizer.model").read_bytes()
 TABLES = sentencepiece_model_pb2.ModelProto.FromString(MODEL).normalizer_spec.precompiled_charsmap
 BYTES = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": False}
 FOUR_REPLACEMENTS = [replacing("a", "a" * 1000)] * 4

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from seq2edge.bundle.bundle import EMBEDDED
+from seq2edge.bundle.bundle import DEFAULT_BUNDLE
 from seq2edge.errors import DataError, TextTooLongError
 from seq2edge.text.segments import character_ends, join_texts, make_segments, split_to_max_tokens
 from seq2edge.text.tokenizer import Tokenizer
@@ -193,7 +193,7 @@ def test_texts_are_joined_as_their_script_requires(texts: list[str], joined: str
 
 @pytest.fixture(scope="module")
 def tokenizer() -> Tokenizer:
-    return Tokenizer.load(EMBEDDED / "tokenizer.model", EMBEDDED / "tokenizer.model", eos=3)
+    return Tokenizer.load(DEFAULT_BUNDLE / "tokenizer.model", DEFAULT_BUNDLE / "tokenizer.model", eos=3)
 
 
 class TestSplitIntoSentences:

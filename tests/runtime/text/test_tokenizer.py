@@ -2,7 +2,7 @@
 
 import pytest
 
-from seq2edge.bundle.bundle import EMBEDDED, load_bundle
+from seq2edge.bundle.bundle import DEFAULT_BUNDLE, load_bundle
 from seq2edge.search import Hypothesis
 from seq2edge.text.segments import Segment, make_segments
 from seq2edge.text.tokenizer import Frame, Tokenizer, bundle_tokenizer
@@ -11,7 +11,7 @@ from seq2edge.translator import translation_of
 
 @pytest.fixture(scope="module")
 def tokenizer() -> Tokenizer:
-    return bundle_tokenizer(load_bundle(EMBEDDED, check_hashes=False))
+    return bundle_tokenizer(load_bundle(DEFAULT_BUNDLE, check_hashes=False))
 
 
 @pytest.mark.parametrize(

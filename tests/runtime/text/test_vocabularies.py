@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from sentencepiece import SentencePieceProcessor
 
-from seq2edge.bundle.bundle import EMBEDDED
+from seq2edge.bundle.bundle import DEFAULT_BUNDLE
 from seq2edge.config.tokenizer import SpecialTokens, Tokenization
 from seq2edge.errors import DataError
 from seq2edge.text.tokenizer import Tokenizer, load_tokenizer
@@ -98,10 +98,10 @@ def test_codes_of_another_format_are_refused(tmp_path: Path, content: str) -> No
 
 
 def pieces_tokenizer(folder: Path) -> Tokenizer:
-    """Use the pieces of the embedded model in another order, without one piece and with another one added."""
-    model = SentencePieceProcessor(model_file=str(EMBEDDED / "tokenizer.model"))
+    """Use the pieces of the default model in another order, without one piece and with another one added."""
+    model = SentencePieceProcessor(model_file=str(DEFAULT_BUNDLE / "tokenizer.model"))
     pieces = [model.id_to_piece(number) for number in range(4, model.get_piece_size())]
-    shutil.copy(EMBEDDED / "tokenizer.model", folder / "spm")
+    shutil.copy(DEFAULT_BUNDLE / "tokenizer.model", folder / "spm")
     kept = [piece for piece in reversed(pieces) if piece != "▁house"]
     return tokenizer(folder, [*SPECIAL, *kept, "▁anderswo"], kind="pieces", source_codes="spm", target_codes="spm")
 
@@ -121,14 +121,14 @@ def test_sentencepiece_splits_and_the_vocabulary_has_the_ids(tmp_path: Path) -> 
 
 
 def test_bytes_become_characters_and_special_tokens_are_left_out(tmp_path: Path) -> None:
-    made = pieces_tokenizer(tmp_path)  # the embedded model has pieces for bytes
+    made = pieces_tokenizer(tmp_path)  # the default model has pieces for bytes
     assert made.decode(made.encode(["we 🫠水 it"])) == ["we 🫠水 it"]
     first, *_, last = made.encode(["we 🫠"])[0][:-1]
     assert made.decode([[1, first, last, first, 2, 0]]) == ["we\ufffd we"]
 
 
 def test_a_special_token_of_the_target_may_be_a_piece_of_the_source(tmp_path: Path) -> None:
-    shutil.copy(EMBEDDED / "tokenizer.model", tmp_path / "spm")
+    shutil.copy(DEFAULT_BUNDLE / "tokenizer.model", tmp_path / "spm")
     (tmp_path / "s").write_text("<blank>\n▁we\n▁like\n<unk>\n▁it\n", encoding="utf-8")  # ids 1 and 2 are bos and eos
     (tmp_path / "t").write_text("<blank>\n<s>\n</s>\n<unk>\n▁wir\n", encoding="utf-8")
     rules = Tokenization(
@@ -174,7 +174,7 @@ def test_contradictory_settings_are_refused(settings: dict[str, object]) -> None
 
 
 def test_t5_reads_special_tokens_in_the_text_and_never_writes_them(tmp_path: Path) -> None:
-    shutil.copyfile(EMBEDDED / "tokenizer.model", tmp_path / "spiece.model")
+    shutil.copyfile(DEFAULT_BUNDLE / "tokenizer.model", tmp_path / "spiece.model")
     pieces = SentencePieceProcessor(model_file=str(tmp_path / "spiece.model"))
     size, unk = pieces.get_piece_size(), pieces.unk_id()
     tokens = SpecialTokens(pad=pieces.pad_id(), bos=pieces.pad_id(), eos=pieces.eos_id(), unk=unk)
@@ -189,7 +189,7 @@ def test_t5_reads_special_tokens_in_the_text_and_never_writes_them(tmp_path: Pat
 
 
 def test_a_prefix_is_put_before_every_source_with_visible_text() -> None:
-    plain = Tokenizer.load(EMBEDDED / "tokenizer.model", EMBEDDED / "tokenizer.model", eos=3)
+    plain = Tokenizer.load(DEFAULT_BUNDLE / "tokenizer.model", DEFAULT_BUNDLE / "tokenizer.model", eos=3)
     prefixed = plain.with_source_prefix("Say it in German: ")
     assert prefixed.encode(["A dog."]) == plain.encode(["Say it in German: A dog."])
     assert prefixed.tokenize_source("A dog.") == plain.tokenize_source("Say it in German: A dog.")
