@@ -10,7 +10,7 @@ echo
 echo "2. quantize the bundle"
 for precision in fp16 int8 int4; do
     set --
-    # Two thirds of the loss of int4 come from the embedding, so keep it in int8.
+    # 4 bits change the embedding most, so keep it in int8.
     test $precision = int4 && set -- --calibrate $model/calibration.en --keep-precision '*embedding*'
     seq2edge quantize "$out/fp32" "$out/$precision" --precision $precision $dev "$@" --force
 done
