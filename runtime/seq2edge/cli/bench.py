@@ -29,7 +29,7 @@ EXAMPLES = {
 
 
 @click.command(cls=grouped_help(GROUPS, EXAMPLES))
-@click.option("-m", "--model", "models", type=FILE, multiple=True, help="Bundle folder; default: the default model.")
+@click.option("-m", "--model", "models", type=FILE, multiple=True, help="Bundle folder; if omitted, the default model.")
 @click.option("-i", "--input", "source", type=FILE, help="Sentences, one per line; default: built-in ones.")
 @click.option("-r", "--reference", type=FILE, help="Reference translations, one per line; adds BLEU.")
 @click.option("--lines", type=COUNT, help="Use only the first N lines of the input.", metavar="N")

@@ -30,7 +30,7 @@ LENGTH = click.IntRange(min=1)
 def command(
     path: Path | None, source_length: int, target_length: int, as_json: bool, require_signature: Path | None
 ) -> None:
-    """Show the contents and cost of a bundle, by default of the default model, or the contents of an ONNX file."""
+    """Show the contents and cost of a bundle (if omitted, the default model) or the contents of an ONNX file."""
     from seq2edge.bundle.bundle import DEFAULT_BUNDLE, load_bundle
     from seq2edge.bundle.onnx_file import read_onnx
     from seq2edge.cli.report import bundle_facts, describe_bundle, describe_onnx, onnx_facts

@@ -30,7 +30,7 @@ EXAMPLES = {
 
 
 @click.command(cls=grouped_help(GROUPS, EXAMPLES))
-@click.option("-m", "--model", type=click.Path(path_type=Path), help="Bundle folder; default: the default model.")
+@click.option("-m", "--model", type=click.Path(path_type=Path), help="Bundle folder; if omitted, the default model.")
 @click.option(
     "-i", "--input", "source", type=click.Path(path_type=Path), help="Pairs of texts; default: standard input."
 )

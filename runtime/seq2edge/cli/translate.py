@@ -62,7 +62,7 @@ class TranslateTask:
 
 @click.command(cls=grouped_help(GROUPS, EXAMPLES))
 @click.argument("texts", nargs=-1, metavar="[TEXT]...")
-@click.option("-m", "--model", type=click.Path(path_type=Path), help="Bundle folder; default: the default model.")
+@click.option("-m", "--model", type=click.Path(path_type=Path), help="Bundle folder; if omitted, the default model.")
 @click.option("-i", "--input", "source", type=click.Path(path_type=Path), help="File to translate line by line.")
 @click.option("-o", "--output", "target", type=click.Path(path_type=Path), help="Output file; appears when complete.")
 @click.option("--force", is_flag=True, help="Replace an existing output file.")
