@@ -120,7 +120,7 @@ bench: $(READY) $(OPTIMUM)/ready ## run all benchmarks into benchmarks/results a
 	$(ONE_THREAD) $(BIN)/python benchmarks/nodes.py
 	$(ONE_THREAD) $(BIN)/python benchmarks/fused_operators.py
 	$(BIN)/seq2edge export models/en-pt build/bench/en-pt --force
-	$(ONE_THREAD) $(BIN)/python benchmarks/precisions.py "default en-pt" build/bench/en-pt $(DEV) --lines 2000 \
+	$(ONE_THREAD) $(BIN)/python benchmarks/precisions.py "default en-pt" build/bench/en-pt $(DEV) --lines 200 \
 		--checkpoint models/en-pt --calibrate models/en-pt/calibration.en
 	$(BIN)/python benchmarks/default_model.py $(TEXTS)
 	$(ONE_THREAD) $(BIN)/python benchmarks/shortlist_products.py

@@ -110,15 +110,22 @@ def precisions(folder: Path) -> str:
 
 
 def machine(folder: Path) -> str:
-    rows = read("versus_peers", folder)
-    if not rows:
-        return ""
+    """A line for each machine, after the models that were measured on it if there are several."""
+    machines: dict[tuple[str, str], list[Row]] = {}
+    for row in read("versus_peers", folder):
+        found = row["machine"]
+        machines.setdefault((found["cpu"], " ".join(found["flags"])), []).append(row)
+    return "\n".join(_machine(rows, named=len(machines) > 1) for rows in machines.values())
+
+
+def _machine(rows: list[Row], *, named: bool) -> str:
     found = rows[0]["machine"]
+    works = ", ".join(dict.fromkeys(WORKS[row["work"]] for row in rows)) + ": " if named else ""
     tools = list(dict.fromkeys(row["tool"] for row in rows))
     loads = sorted({row["machine"]["load_average"] for row in rows if row["machine"]["load_average"] is not None})
     load = f"; load average when a run began {loads[0]} to {loads[-1]}" if loads else ""
     return (
-        f"{found['cpu']} ({' '.join(found['flags'])}), {found['allowed_cores']} of {found['cores']} cores, "
+        f"{works}{found['cpu']} ({' '.join(found['flags'])}), {found['allowed_cores']} of {found['cores']} cores, "
         f"{found['system']}, Python {found['python']}; {'; '.join(tools)}{load}; {found['time'][:10]}.\n"
     )
 
