@@ -17,6 +17,7 @@ GROUPS = {"Vocabulary": TokenizerSettings, "Model": ModelSettings, "Training": T
 EXAMPLES = {
     "--train train.tsv --dev dev.tsv --output CHECKPOINT": "lines of  source<TAB>target",
     "--train train.tsv --dev dev.tsv --output CHECKPOINT --resume": "continue after an interruption",
+    "--from CHECKPOINT --train own.tsv --dev dev.tsv --output TUNED": "continue with other pairs",
     "--train many.tsv@0.5 --train good.tsv@3 ...": "half of one file and three times the other in every epoch",
 }
 FILE = "FILE[@WEIGHT]"
@@ -28,6 +29,13 @@ def training_options(command: F) -> F:
         click.option("--dev", type=click.Path(path_type=Path), required=True, help="Pairs to evaluate on."),
         click.option("--output", type=click.Path(path_type=Path), required=True, help="Checkpoint folder to create."),
         click.option("--resume", is_flag=True, help="Continue an interrupted run with this output, if there is one."),
+        click.option(
+            "--from",
+            "initial",
+            metavar="CHECKPOINT",
+            type=click.Path(path_type=Path),
+            help="Start from the weights and the vocabulary of a checkpoint of seq2edge train.",
+        ),
         click.option("--source-lang", default="", help="Source language, such as 'en'; stored in the checkpoint."),
         click.option("--target-lang", default="", help="Target language, such as 'pt'; stored in the checkpoint."),
         click.option("--license", default="", help="License of the trained model, for its model card."),

@@ -1,9 +1,9 @@
-"""Save the state of a training run, resume from it, and average the saved weights."""
+"""Save the state of a training run, resume from it or start from a checkpoint, and average the saved weights."""
 
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ from seq2edge_export.model.transformer import Transformer
 from seq2edge_export.training.config import LABELS, TEACHER, Job, ModelSettings, TokenizerSettings, TrainingSettings
 from seq2edge_export.training.learner import Learner
 from seq2edge_export.training.report import Evaluation, best_of
-from seq2edge_export.training.tokenizer import MODEL_NAMES
+from seq2edge_export.training.tokenizer import MODEL_NAMES, TOKENS
 
 STATE_KEYS = {"progress", "model", "optimizer", "settings"}
 # Settings that a resumed run may change, as they do not affect the updates made so far.
@@ -105,6 +105,37 @@ def can_resume(job: Job, *, resume: bool) -> bool:
     if job.output.exists() and not job.output.is_dir():
         raise UsageError(f"{job.output} is a file, but --output must be a folder")
     return False
+
+
+def adopt_initial(job: Job) -> Job:
+    """Return the job with what the checkpoint that it starts from determines; refuse options that contradict it."""
+    if job.initial is None:
+        return job
+    config = checkpoint.read_config(job.initial)
+    given, defaults = asdict(job.tokenizer), asdict(TokenizerSettings())
+    names = [name for name in given if given[name] != defaults[name]]
+    known = asdict(config.architecture)
+    model = {field.name: known[field.name] for field in fields(ModelSettings)}
+    given, defaults = asdict(job.model), asdict(ModelSettings())
+    names += [name for name in given if given[name] not in (defaults[name], model[name])]
+    if names:
+        options = ", ".join(f"--{name.replace('_', '-')}" for name in names)
+        raise UsageError(f"{job.initial} determines vocabulary and model; omit {options}, or --from")
+    tokenizer = replace(
+        job.tokenizer, vocabulary=known["source_vocabulary"], joint_vocabulary=known["joint_vocabulary"]
+    )
+    adopted = replace(
+        job,
+        tokenizer=tokenizer,
+        model=ModelSettings(**model),
+        source_language=job.source_language or config.source_language,
+        target_language=job.target_language or config.target_language,
+        license=job.license or config.license,
+        attribution=job.attribution or config.attribution,
+    )
+    if (adopted.architecture, TOKENS) != (config.architecture, config.tokens):
+        raise UsageError(f"{job.initial} is not a checkpoint of seq2edge train, which alone --from can start from")
+    return adopted
 
 
 def state_to_resume(job: Job) -> dict[str, Any]:

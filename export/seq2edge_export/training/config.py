@@ -102,6 +102,7 @@ class Job:
     target_language: str = ""
     license: str = ""
     attribution: str = ""
+    initial: Path | None = None  # a checkpoint whose weights and vocabulary the run starts from
     tokenizer: TokenizerSettings
     model: ModelSettings
     training: TrainingSettings

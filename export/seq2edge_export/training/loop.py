@@ -19,6 +19,7 @@ from seq2edge_export.checkpoint import CheckpointConfig
 from seq2edge_export.training import hardware
 from seq2edge_export.training.checkpointing import (
     TrainingProgress,
+    adopt_initial,
     can_resume,
     clean_up,
     config_to_resume,
@@ -36,7 +37,7 @@ from seq2edge_export.training.evaluate import DevSet, bleu_noise, dev_bleu, dev_
 from seq2edge_export.training.learner import Learner, learning_rate
 from seq2edge_export.training.noise import with_noise
 from seq2edge_export.training.report import Evaluation, best_of, draw_curves, write_card, write_table
-from seq2edge_export.training.tokenizer import TOKENS, load_tokenizer, train_tokenizer
+from seq2edge_export.training.tokenizer import TOKENS, load_tokenizer, read_tokenizer, train_tokenizer
 
 STORED_AS = {"fp32": torch.float32, "fp16": torch.float16}
 
@@ -60,6 +61,7 @@ class Data:
 
 def train(job: Job, *, resume: bool, observer: Observer) -> Evaluation:
     """Start or resume a training; return the best evaluation."""
+    job = adopt_initial(job)
     with saving(job.output):
         resumable = can_resume(job, resume=resume)
     if resume and not resumable:
@@ -73,8 +75,11 @@ def _start_run(job: Job, observer: Observer) -> "Run":
     """Return a run before its first update; nothing is written if vocabulary or data are unusable."""
     job = _resolve_hardware(job, {}, observer)
     train_files, dev_pairs = _read(job, observer)
-    observer.message(f"training a vocabulary of {job.tokenizer.vocabulary:,} pieces")
-    models = train_tokenizer(train_files, job.tokenizer, seed=job.training.seed)
+    if job.initial is None:
+        observer.message(f"training a vocabulary of {job.tokenizer.vocabulary:,} pieces")
+        models = train_tokenizer(train_files, job.tokenizer, seed=job.training.seed)
+    else:
+        models = read_tokenizer(job.initial)
     data = _encode(train_files, dev_pairs, load_tokenizer(models), TOKENS, job, observer)
     config = create_run(job, models)
     return Run(job, config, data, read_state(job.state), observer)
@@ -280,6 +285,8 @@ def create_run(job: Job, models: dict[str, bytes]) -> CheckpointConfig:
     """
     config = _config(job, list(models))
     learner = Learner(job.architecture, job.training, TOKENS)
+    if job.initial is not None:
+        checkpoint.load_weights(learner.model, job.initial / checkpoint.WEIGHTS)
     with saving(job.output):
         job.work.mkdir(parents=True, exist_ok=True)
         for name, content in models.items():

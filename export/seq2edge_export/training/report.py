@@ -89,6 +89,11 @@ def draw_curves(history: list[Evaluation], path: Path) -> None:
         figure.savefig(new, format="png", dpi=120, metadata={"Software": None})
 
 
+def _recipe(job: Job) -> dict[str, Any]:
+    """Return the settings of a run; the checkpoint that it starts from stands for those of vocabulary and model."""
+    return job.settings if job.initial is None else {"from": job.initial.name, **asdict(job.training)}
+
+
 def write_card(job: Job, config: CheckpointConfig, best: Evaluation, *, pairs: dict[str, int]) -> None:
     """Write the model card of the checkpoint with the evaluation ``best``."""
     card = CARD.format(
@@ -103,7 +108,7 @@ def write_card(job: Job, config: CheckpointConfig, best: Evaluation, *, pairs: d
         pairs=pairs,
         train=", ".join(_file(*file) for file in job.train),
         dev=job.dev.name,
-        recipe="\n".join(_row(name, value) for name, value in job.settings.items()),
+        recipe="\n".join(_row(name, value) for name, value in _recipe(job).items()),
     )
     with replaced_file(job.output / checkpoint.CARD) as new:
         new.write_text(card, encoding="utf-8")

@@ -15,11 +15,12 @@ import io
 import re
 from collections.abc import Iterable
 from itertools import chain
+from pathlib import Path
 
 import sentencepiece
 
 from seq2edge.config.tokenizer import SpecialTokens
-from seq2edge.errors import DataError, UsageError
+from seq2edge.errors import CheckpointError, DataError, UsageError
 from seq2edge.text.tokenizer import Tokenizer
 from seq2edge.text.vocabularies import SentencePieceVocabulary
 from seq2edge_export.training.config import TokenizerSettings
@@ -36,6 +37,15 @@ def train_tokenizer(files: list[Pairs], settings: TokenizerSettings, *, seed: in
     if settings.joint_vocabulary:
         return {JOINT: _train(chain(sources, targets), settings, seed)}
     return {SOURCE: _train(sources, settings, seed), TARGET: _train(targets, settings, seed)}
+
+
+def read_tokenizer(folder: Path) -> dict[str, bytes]:
+    """Return the vocabulary files of a checkpoint by name, the source first and the target last."""
+    names = [JOINT] if (folder / JOINT).exists() else [SOURCE, TARGET]
+    try:
+        return {name: (folder / name).read_bytes() for name in names}
+    except OSError as error:
+        raise CheckpointError(f"{error.filename} cannot be read: {error.strerror}") from None
 
 
 def load_tokenizer(models: dict[str, bytes]) -> Tokenizer:

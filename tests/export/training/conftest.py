@@ -101,7 +101,7 @@ def make_job(toy: Path) -> Callable[..., Job]:
 
     def make(output: Path, *, train: Path = toy / "train.tsv", dev: Path = toy / "dev.tsv", **changes: Any) -> Job:
         values = {**TINY, **changes}
-        about = ("source_language", "target_language", "license", "attribution")
+        about = ("source_language", "target_language", "license", "attribution", "initial")
         return Job(
             train=(WeightedFile(train),),
             dev=dev,
