@@ -29,6 +29,8 @@ EXTRAS = {
     "sacremoses": "moses",
     "matplotlib": "plot",
     "cryptography": "sign",
+    "pyarrow": "corpus",
+    "ray": "ray",
     "huggingface_hub": "hub",
     "onnx": "quantize",
     "onnx_ir": "quantize",
@@ -89,7 +91,9 @@ class TextTooLongError(DataError):
 
 
 class CannotSplitError(DataError, ValueError):
-    """A text with a single character that has more tokens than a segment may have."""
+    """A text with a single character that has more tokens than a segment may have; ``index`` counts the texts from 0."""
+
+    index = 0
 
 
 class CheckpointError(Seq2EdgeError):

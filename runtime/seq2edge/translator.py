@@ -195,7 +195,10 @@ class Translator:
         return self.engine.notes
 
     def __reduce__(self) -> NoReturn:
-        raise TypeError("a Translator cannot be pickled or copied: create one in each process, from the same bundle")
+        raise TypeError(
+            "a Translator cannot be pickled or copied: create one in each process, from the same bundle, as "
+            "seq2edge.corpus.worker does"
+        )
 
     @overload
     def __call__(self, texts: str, **options: Any) -> str: ...

@@ -72,7 +72,11 @@ def make_segments(
     segments: list[Segment] = []
     for piece, ids in zip(pieces, tokenizer.encode_visible([piece.tag + piece.text for piece in pieces]), strict=True):
         if len(ids) > max_tokens and long == "split":
-            segments += _split(piece, tokenizer, max_tokens)
+            try:
+                segments += _split(piece, tokenizer, max_tokens)
+            except CannotSplitError as error:
+                error.index = piece.text_index
+                raise
         elif len(ids) > max_tokens and long == "error":
             name = "a sentence of text" if piece.is_sentence else "text"
             advice = 'split it (--long split, or long="split")'

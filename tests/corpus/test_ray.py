@@ -1,0 +1,130 @@
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ray = pytest.importorskip("ray")
+DRIVER = Path(__file__).with_name("driver.py")
+ACTOR = "ChunkActor"
+LIMIT = 240  # seconds
+
+
+@pytest.fixture
+def source(tmp_path: Path, sentences: list[str]) -> Path:
+    (tmp_path / "in").mkdir()
+    lines = sentences * 5
+    (tmp_path / "in/a.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return tmp_path / "in"
+
+
+@pytest.fixture
+def wanted(expected: list[str]) -> list[str]:
+    return expected * 5
+
+
+def drive(*arguments: str | Path) -> "subprocess.Popen[str]":
+    command = [sys.executable, DRIVER, "--ray", *map(str, arguments)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+
+
+def wait_for_rows(process: "subprocess.Popen[str]", rows: int) -> None:
+    assert process.stdout is not None
+    for line in process.stdout:
+        if line.startswith("rows") and int(line.split()[1]) >= rows:
+            return
+    pytest.fail("the run ended before it could be disturbed")
+
+
+def finish(process: "subprocess.Popen[str]") -> None:
+    output, _ = process.communicate(timeout=LIMIT)
+    assert process.returncode == 0, output
+
+
+def actors() -> list[int]:
+    """Return the processes that translate."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                command = (entry / "cmdline").read_bytes()
+            except OSError:
+                continue
+            if command.startswith(b"ray::") and ACTOR.encode() in command:
+                found.append(int(entry.name))
+    return found
+
+
+def lines_of(folder: Path) -> list[str]:
+    return (folder / "a.txt").read_text(encoding="utf-8").splitlines()
+
+
+def test_ray_gives_what_one_process_gives(tmp_path: Path, source: Path, wanted: list[str]) -> None:
+    finish(drive(source, tmp_path / "out", "--chunk-rows", "20", "--concurrency", "2"))
+    assert lines_of(tmp_path / "out") == wanted
+
+
+def test_a_killed_actor_loses_and_repeats_nothing(tmp_path: Path, source: Path, wanted: list[str]) -> None:
+    running = drive(source, tmp_path / "out", "--concurrency", "2")
+    wait_for_rows(running, 4)
+    victims = actors()
+    assert victims
+    os.kill(victims[0], signal.SIGKILL)
+    finish(running)
+    assert lines_of(tmp_path / "out") == wanted
+
+
+def test_a_killed_driver_is_resumed(tmp_path: Path, source: Path, wanted: list[str]) -> None:
+    running = drive(source, tmp_path / "out", "--concurrency", "2")
+    wait_for_rows(running, 10)
+    running.kill()
+    running.communicate()
+    assert not (tmp_path / "out/a.txt").exists()
+    finish(drive(source, tmp_path / "out", "--concurrency", "2", "--resume"))
+    assert lines_of(tmp_path / "out") == wanted
+
+
+@pytest.fixture
+def cluster() -> "Iterator[ray.cluster_utils.Cluster]":
+    from ray.cluster_utils import Cluster
+
+    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1})
+    yield cluster
+    cluster.shutdown()
+
+
+def test_a_lost_node_loses_and_repeats_nothing(
+    tmp_path: Path, source: Path, wanted: list[str], cluster: "ray.cluster_utils.Cluster"
+) -> None:
+    node = cluster.add_node(num_cpus=1)
+    cluster.wait_for_nodes()
+    running = drive(source, tmp_path / "out", "--address", cluster.address, "--concurrency", "2")
+    wait_for_rows(running, 6)
+    time.sleep(1)
+    cluster.remove_node(node, allow_graceful=False)
+    finish(running)
+    assert lines_of(tmp_path / "out") == wanted
+
+
+def test_a_worker_runs_in_pipelines_of_ray_and_dask(sentences: list[str], expected: list[str]) -> None:
+    import dask
+    import pandas
+    from dask import delayed
+
+    from seq2edge.corpus import worker
+
+    work = worker(num_beams=1)
+    frame = pandas.DataFrame({"text": sentences}, dtype=object)
+    parts = dask.compute(*[delayed(work)(frame[start : start + 20]) for start in (0, 20)], scheduler="processes")
+    assert [text for part in parts for text in part["translation"]] == expected
+    ray.init(num_cpus=2, include_dashboard=False, logging_level="ERROR")
+    try:
+        ray.data.DataContext.get_current().execution_options.preserve_order = True
+        rows = ray.data.from_pandas(frame).map_batches(work, batch_size=20).take_all()
+    finally:
+        ray.shutdown()
+    assert [row["translation"] for row in rows] == expected
