@@ -17,7 +17,7 @@ PAIRS ?=
 # More of the default model: texts to measure its quality on, and its teacher (see benchmarks/default_model.py).
 TEXTS ?=
 
-.PHONY: demo test test-fast test-cpu test-backends test-cpus test-fuzz test-trust test-trust-full slow peers check format bench bench-render bench-quick optimum lock sbom clean help
+.PHONY: demo test test-fast test-cpu test-backends test-cpus test-fuzz test-trust test-trust-full test-corpus slow peers check format bench bench-render bench-quick optimum lock sbom clean help
 
 help: ## list all targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -38,7 +38,7 @@ test-fast: $(READY) ## runtime and graph tests without tracing or subprocesses
 		$(addprefix --ignore=tests/runtime/,$(FAST_IGNORE)) tests/runtime tests/graphs
 
 test: $(READY) ## all tests that fit into ten minutes
-	$(BIN)/python -m pytest -m "not slow and not peers and not backends and not trust and not cpus" --numprocesses 2 --dist loadfile tests
+	$(BIN)/python -m pytest -m "not slow and not peers and not backends and not trust and not cpus and not corpus" --numprocesses 2 --dist loadfile tests
 
 # Each device has its own environment, because its package replaces onnxruntime or adds plugins to it.
 BACKENDS := build/backends/ready
@@ -102,6 +102,10 @@ test-trust-full: $(READY) ## the same in full size, with 100,000 hostile files; 
 	@$(PIP) atheris
 	$(BIN)/python tests/fuzz/driver.py --cases 100000
 	SEQ2EDGE_TRUST=full $(BIN)/python -m pytest -m trust -s tests
+
+test-corpus: $(READY) ## seq2edge corpus with real Ray clusters and real kills
+	@$(PIP) --editable '.[ray]' dask pandas
+	$(BIN)/python -m pytest -m corpus tests/corpus
 
 slow: $(READY) ## the tests marked slow
 	$(BIN)/python -m pytest -m slow tests

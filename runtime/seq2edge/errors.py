@@ -91,7 +91,7 @@ class TextTooLongError(DataError):
 
 
 class CannotSplitError(DataError, ValueError):
-    """A text with a single character that has more tokens than a segment may have; ``index`` counts the texts from 0."""
+    """A text with a single character that has more tokens than a segment may have; ``index`` is that of the text."""
 
     index = 0
 

@@ -2,12 +2,18 @@
 
 import argparse
 import sys
+from contextlib import nullcontext
 from dataclasses import replace
 
 from seq2edge.corpus import worker
-from seq2edge.corpus.ray_engine import RayEngine
+from seq2edge.corpus.ray_engine import RayEngine, connected
 from seq2edge.corpus.run import local_engine, plan, run
 from seq2edge.errors import Seq2EdgeError
+
+
+def report(rows: int, tokens: int) -> None:
+    sys.stdout.write(f"rows {rows}\n")
+    sys.stdout.flush()
 
 
 def main() -> None:
@@ -21,9 +27,10 @@ def main() -> None:
     parser.add_argument("--resume", action="store_true")
     given = parser.parse_args()
     job = replace(plan(given.source, given.target, worker(num_beams=1)), chunk_rows=given.chunk_rows)
-    engine = RayEngine(address=given.address, concurrency=given.concurrency) if given.ray else local_engine
+    engine = RayEngine(concurrency=given.concurrency) if given.ray else local_engine
     try:
-        run(job, engine, resume=given.resume, observe=lambda rows, tokens: print("rows", rows, flush=True))
+        with connected(given.address) if given.ray else nullcontext():
+            run(job, engine, resume=given.resume, observe=report)
     except Seq2EdgeError as error:
         sys.exit(f"Error: {error}")
 

@@ -110,6 +110,7 @@ def test_a_lost_node_loses_and_repeats_nothing(
     assert lines_of(tmp_path / "out") == wanted
 
 
+@pytest.mark.filterwarnings("ignore::DeprecationWarning:ray")  # of Ray about its own settings
 def test_a_worker_runs_in_pipelines_of_ray_and_dask(sentences: list[str], expected: list[str]) -> None:
     import dask
     import pandas

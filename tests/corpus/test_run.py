@@ -74,7 +74,9 @@ def test_a_run_is_resumed_only_with_the_same_input_and_options(tmp_path: Path, s
         run(job, resume=True)
     text = (source / "a.jsonl").read_text(encoding="utf-8")
     (source / "a.jsonl").write_text(text.replace("a", "b", 1), encoding="utf-8")
-    done = subprocess.run([sys.executable, DRIVER, source, tmp_path / "out", "--resume"], capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, DRIVER, source, tmp_path / "out", "--resume"], capture_output=True, text=True
+    )
     assert "has changed since the interrupted run" in done.stderr
 
 
@@ -94,7 +96,11 @@ def test_a_full_disk_is_one_sentence_and_the_run_can_be_resumed(tmp_path: Path, 
 
 
 def test_two_runs_do_not_write_to_the_same_folder(tmp_path: Path, source: Path) -> None:
-    job, started, go = plan(str(source), str(tmp_path / "out"), worker(num_beams=1)), threading.Event(), threading.Event()
+    job, started, go = (
+        plan(str(source), str(tmp_path / "out"), worker(num_beams=1)),
+        threading.Event(),
+        threading.Event(),
+    )
 
     def wait(rows: int, tokens: int) -> None:
         started.set()
@@ -200,5 +206,5 @@ def test_a_translator_that_is_pickled_names_the_worker() -> None:
 def test_a_corpus_that_vanishes_is_an_error(tmp_path: Path, source: Path) -> None:
     job = plan(str(source), str(tmp_path / "out"), worker(num_beams=1))
     (source / "a.jsonl").unlink()
-    with pytest.raises(DataError, match="a.jsonl cannot be used"):
+    with pytest.raises(DataError, match=r"a\.jsonl cannot be used"):
         run(job)

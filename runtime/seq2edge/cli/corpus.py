@@ -1,5 +1,7 @@
 """``seq2edge corpus``: translate large corpora on one machine or on a Ray cluster."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -27,7 +29,9 @@ EXAMPLES = {
 
 @click.command(cls=grouped_help(GROUPS, EXAMPLES))
 @click.option("-m", "--model", help="Bundle folder; if omitted, the default model.")
-@click.option("--input", "source", required=True, help="A file, a folder or a pattern; a path or an s3, gs or hdfs URI.")
+@click.option(
+    "--input", "source", required=True, help="A file, a folder or a pattern; a path or an s3, gs or hdfs URI."
+)
 @click.option("--output", "target", required=True, help="Folder to create, with a file for each input file.")
 @click.option("--column", default="text", show_default=True, help="Column to translate.")
 @click.option("--output-column", default="translation", show_default=True, help="Column of the translations.")
@@ -36,7 +40,9 @@ EXAMPLES = {
 @click.option("--engine", type=click.Choice(["local", "ray"]), default="local", show_default=True, help="Where to run.")
 @click.option("--address", help="Ray cluster, such as auto or ray://host:10001; if omitted, Ray starts here.")
 @click.option("--concurrency", type=click.IntRange(min=1), help="Workers; if omitted, as many as there are CPUs.")
-@click.option("--cpus-per-worker", type=click.IntRange(min=1), default=1, show_default=True, help="Threads of a worker.")
+@click.option(
+    "--cpus-per-worker", type=click.IntRange(min=1), default=1, show_default=True, help="Threads of a worker."
+)
 @device_options()
 @signature_option
 @click.option("--shortlist/--no-shortlist", default=True, help="Restrict the output to the bundle's shortlist, if any.")
@@ -97,21 +103,26 @@ def command(
         options=take_set(TextOptions, values) | take_set(GenerationOptions, values),
     )
     job = plan(source, target, worker)
-    with status(count_rows(job) if is_terminal() else None) as update:
-        report = run(job, _engine(engine, address, concurrency, cpus_per_worker), resume=resume, observe=update)
+    with (
+        _engine(engine, address, concurrency, cpus_per_worker) as chosen,
+        status(count_rows(job) if is_terminal() else None) as update,
+    ):
+        report = run(job, chosen, resume=resume, observe=update)
     _report(report, target)
 
 
-def _engine(name: str, address: str | None, concurrency: int | None, cpus: int) -> "Engine":
+@contextmanager
+def _engine(name: str, address: str | None, concurrency: int | None, cpus: int) -> "Iterator[Engine]":
+    """Yield the engine; a cluster that does not answer is an error before anything is written."""
     if name == "local":
         from seq2edge.corpus.run import local_engine
 
-        return local_engine
-    import ray  # noqa: F401 - names the extra if it is missing, before anything is written
+        yield local_engine
+        return
+    from seq2edge.corpus.ray_engine import RayEngine, connected
 
-    from seq2edge.corpus.ray_engine import RayEngine
-
-    return RayEngine(address=address, concurrency=concurrency, cpus_per_worker=cpus)
+    with connected(address):
+        yield RayEngine(concurrency=concurrency, cpus_per_worker=cpus)
 
 
 def _report(report: "CorpusReport", target: str) -> None:

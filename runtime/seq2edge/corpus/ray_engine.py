@@ -21,9 +21,8 @@ Files = dict[str, bytes]  # the content of a bundle
 
 @dataclass(frozen=True, kw_only=True)
 class RayEngine:
-    """Where to run: the cluster at ``address``, or a Ray instance on this machine."""
+    """Translate with the Ray cluster that the program is connected to."""
 
-    address: str | None = None
     concurrency: int | None = None  # actors; by default as many as the cluster has CPUs for
     cpus_per_worker: int = 1
 
@@ -32,7 +31,7 @@ class RayEngine:
         import ray
         from ray.data import ActorPoolStrategy, DataContext
 
-        with _connected(self.address), _our_errors():
+        with _our_errors():
             context = DataContext.get_current()
             context.enable_progress_bars = False
             context.target_max_block_size = 1  # a block for each chunk: the chunks of a block go to one actor
@@ -52,7 +51,8 @@ class RayEngine:
     def _most_actors(self) -> int:
         import ray
 
-        return max(1, int(ray.cluster_resources().get("CPU", 1)) // self.cpus_per_worker)
+        resources: dict[str, float] = ray.cluster_resources()  # type: ignore[no-untyped-call, unused-ignore]
+        return max(1, int(resources.get("CPU", 1)) // self.cpus_per_worker)
 
 
 @dataclass(frozen=True)
@@ -109,8 +109,8 @@ def _on_this_node(path: str, bundle: Any) -> str:
 
 
 @contextmanager
-def _connected(address: str | None) -> Iterator[None]:
-    """Connect to Ray, unless the program is connected already."""
+def connected(address: str | None) -> Iterator[None]:
+    """Connect to the cluster at an address, or start Ray on this machine; keep a connection that the program has."""
     import logging
     import os
 

@@ -159,7 +159,11 @@ def plan(source: str, output: str, worker: Worker) -> CorpusJob:
 
 
 def run(
-    job: CorpusJob, engine: Engine = local_engine, *, resume: bool = False, observe: Observer = lambda rows, tokens: None
+    job: CorpusJob,
+    engine: Engine = local_engine,
+    *,
+    resume: bool = False,
+    observe: Observer = lambda rows, tokens: None,
 ) -> CorpusReport:
     """Translate all files; with ``resume``, what an earlier run of the same job has not done."""
     started = time.monotonic()
@@ -310,7 +314,9 @@ def _locked(output: Storage) -> Iterator[None]:
         folder.mkdir(parents=True, exist_ok=True)
         file = lock_file(folder / ".lock")
     except BlockingIOError:
-        raise UsageError(f"another run is writing to {output.location}; wait for it, or choose another --output") from None
+        raise UsageError(
+            f"another run is writing to {output.location}; wait for it, or choose another --output"
+        ) from None
     except OSError as error:
         raise DataError(f"{output.location} cannot be written: {error.strerror}") from None
     try:
