@@ -8,9 +8,12 @@ same bytes. When the records of all chunks of a file are there, its parts are jo
 import hashlib
 import json
 import time
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -114,10 +117,24 @@ class CorpusJob:
 
 
 def local_engine(job: CorpusJob, done: Records) -> Iterator[ChunkRecord]:
-    """Translate one chunk after the other in this process, each with all workers of the translator."""
-    for file in job.files:
-        for chunk in job.chunks(file, done.get(file, {})):
-            yield job.translate(chunk)
+    """Translate the chunks in this process, with all workers of the translator.
+
+    Two chunks are under way at a time, so that workers which have nothing left to do of one go on with the other.
+    """
+    chunks = chain.from_iterable(job.chunks(file, done.get(file, {})) for file in job.files)
+    at_once = 2 if job.worker.loading.get("workers", 1) > 1 else 1
+    with ThreadPoolExecutor(at_once) as pool:
+        running: deque[Future[ChunkRecord]] = deque()
+        try:
+            for chunk in chunks:
+                running.append(pool.submit(job.translate, chunk))
+                if len(running) == at_once:
+                    yield running.popleft().result()
+            while running:
+                yield running.popleft().result()
+        finally:
+            for future in running:  # after an error
+                future.cancel()
 
 
 @dataclass
