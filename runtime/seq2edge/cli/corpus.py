@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -12,6 +13,7 @@ from seq2edge.config.text import TextOptions
 
 if TYPE_CHECKING:
     from seq2edge.corpus.run import CorpusReport, Engine
+    from seq2edge.corpus.worker import Worker
 
 GROUPS: dict[str, type | str] = {
     "Input and output": "model source target column output_column keep resume",
@@ -49,22 +51,13 @@ EXAMPLES = {
 @options_of(TextOptions, unset=True)
 @options_of(GenerationOptions, unset=True)
 def command(
-    model: str | None,
     source: str,
     target: str,
-    column: str,
-    output_column: str,
-    keep: str,
     resume: bool,
     engine: str,
     address: str | None,
     concurrency: int | None,
     cpus_per_worker: int,
-    device: str,
-    provider_options: tuple[str, ...],
-    strict_device: bool,
-    require_signature: Any,
-    shortlist: bool,
     **values: Any,
 ) -> None:
     """Translate a column of Parquet, JSON lines or CSV files, or the lines of text files.
@@ -73,42 +66,40 @@ def command(
     cannot be translated go to FILE.poisoned.jsonl with the reason. Repeat the command with --resume after an
     interruption of any kind: no row is lost or translated twice.
     """
-    from pathlib import Path
-
     from seq2edge.cli.progress import is_terminal, status
     from seq2edge.corpus.run import count_rows, plan, run
-    from seq2edge.corpus.worker import Worker
     from seq2edge.devices.cpu import share_cpus
-    from seq2edge.devices.registry import parse_options
     from seq2edge.errors import UsageError
 
     if address is not None and engine == "local":
         raise UsageError("--address needs --engine ray")
     workers, threads = share_cpus(concurrency, cpus_per_worker, many=True)
-    loading = {
-        "threads": threads,
-        "workers": workers if engine == "local" else 1,
-        "device": device,
-        "provider_options": parse_options(provider_options),
-        "strict_device": strict_device,
-        "require_signature": require_signature,
-        "shortlist": shortlist,
-    }
-    worker = Worker(
-        bundle=None if model is None else str(Path(model).absolute()),
-        column=column,
-        output_column=output_column,
-        keep=tuple(filter(None, keep.split(","))),
-        loading=loading,
-        options=take_set(TextOptions, values) | take_set(GenerationOptions, values),
-    )
-    job = plan(source, target, worker)
+    job = plan(source, target, _worker(values, workers=workers if engine == "local" else 1, threads=threads))
     with (
         _engine(engine, address, concurrency, cpus_per_worker) as chosen,
         status(count_rows(job) if is_terminal() else None) as update,
     ):
         report = run(job, chosen, resume=resume, observe=update)
     _report(report, target)
+
+
+def _worker(values: dict[str, Any], *, workers: int, threads: int | None) -> "Worker":
+    """Return the worker that the options describe."""
+    from seq2edge.corpus.worker import Worker
+    from seq2edge.devices.registry import parse_options
+
+    options = take_set(TextOptions, values) | take_set(GenerationOptions, values)
+    model, keep = values.pop("model"), values.pop("keep")
+    names = {name: values.pop(name) for name in ("column", "output_column")}
+    loading = {**values, "workers": workers, "threads": threads}
+    loading["provider_options"] = parse_options(values["provider_options"])
+    return Worker(
+        bundle=None if model is None else str(Path(model).absolute()),
+        keep=tuple(filter(None, keep.split(","))),
+        loading=loading,
+        options=options,
+        **names,
+    )
 
 
 @contextmanager

@@ -37,7 +37,7 @@ class RayEngine:
             context.target_max_block_size = 1  # a block for each chunk: the chunks of a block go to one actor
             bundle = ray.put(_content(job))
             files = ray.data.from_items([{"file": file} for file in job.files], override_num_blocks=len(job.files))
-            chunks = files.flat_map(_Reader(job, done), num_cpus=READER_CPUS)
+            chunks = files.flat_map(ChunkReader(job, done), num_cpus=READER_CPUS)
             records = chunks.map_batches(
                 ChunkActor,
                 fn_constructor_kwargs={"job": job, "bundle": bundle},
@@ -56,7 +56,7 @@ class RayEngine:
 
 
 @dataclass(frozen=True)
-class _Reader:
+class ChunkReader:
     """Reads a file in chunks."""
 
     job: CorpusJob
