@@ -17,7 +17,7 @@ PAIRS ?=
 # More of the default model: texts to measure its quality on, and its teacher (see benchmarks/default_model.py).
 TEXTS ?=
 
-.PHONY: demo test test-fast test-cpu test-backends test-cpus test-fuzz test-trust test-trust-full test-corpus slow peers check format bench bench-render bench-quick optimum lock sbom clean help
+.PHONY: demo test test-fast test-cpu test-backends test-cpus test-fuzz test-trust test-trust-full test-corpus slow peers check format default-digest bench bench-render bench-quick optimum lock sbom clean help
 
 help: ## list all targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -131,6 +131,9 @@ bench: $(READY) $(OPTIMUM)/ready ## run all benchmarks into benchmarks/results a
 	$(ONE_THREAD) $(BIN)/python benchmarks/shortlist.py base
 	$(if $(PAIRS),$(ONE_THREAD) $(BIN)/python benchmarks/shortlist.py default --learn $(PAIRS) --dev $(DEV))
 	$(BIN)/python benchmarks/render.py
+
+default-digest: $(READY) ## vet the default model's bundle after it was replaced, and write its digests into the code
+	$(BIN)/python models/digest.py
 
 bench-render: $(READY) ## render the tables and pictures from benchmarks/results
 	$(BIN)/python benchmarks/render.py

@@ -15,13 +15,13 @@ from pathlib import Path
 import atheris
 
 with atheris.instrument_imports(include=["seq2edge", "seq2edge_export"]):
-    from seq2edge.bundle.bundle import read_manifest
+    from seq2edge.bundle.bundle import read_graph, read_manifest
     from seq2edge.bundle.graph_vetting import vet_graph
     from seq2edge.bundle.onnx_file import read_onnx
     from seq2edge.engine.shortlist import read_shortlist
     from seq2edge.errors import Seq2EdgeError
     from seq2edge.text.vocabularies.plain import read_ids
-    from seq2edge.text.vocabularies.sentencepiece import check_sentencepiece
+    from seq2edge.text.vocabularies.sentencepiece_vetting import vet_sentencepiece
     from seq2edge.text.vocabularies.tokenizer_json import check_tokenizer_json
     from seq2edge_export.loaders.ctranslate2 import files as ctranslate2
     from seq2edge_export.loaders.marian import files as marian
@@ -31,10 +31,10 @@ SAMPLES = Path(__file__).parents[2] / "build" / "fuzz" / "material"
 
 
 READERS: dict[str, tuple[Callable[[Path], object], str]] = {  # with a sample to begin with
-    "graph": (lambda path: vet_graph(path, weights_bytes=10_000), "bundles/ort-fp32/encoder.onnx"),
+    "graph": (lambda path: vet_graph(path, read_graph(path), weights_bytes=10_000), "bundles/ort-fp32/encoder.onnx"),
     "onnx": (read_onnx, "bundles/ort-int4/encoder.onnx"),
     "manifest": (lambda path: read_manifest(path.read_bytes(), path), "bundles/ort-fp32/manifest.json"),
-    "sentencepiece": (check_sentencepiece, "vocabularies/sentencepiece/file.model"),
+    "sentencepiece": (lambda path: vet_sentencepiece(path.read_bytes(), path), "vocabularies/sentencepiece/file.model"),
     "tokenizer": (check_tokenizer_json, "vocabularies/tokenizers/file.json"),
     "tokens": (read_ids, "vocabularies/bpe/file.json"),
     "ctranslate2": (ctranslate2.read_binary, "checkpoints/ctranslate2/model.bin"),

@@ -553,10 +553,11 @@ def parsers() -> Case:
 
 
 def _parser_samples() -> list[tuple[Callable[[Path], object], bytes, MessageSchema | None]]:
+    from seq2edge.bundle.bundle import read_graph
     from seq2edge.bundle.graph_vetting import vet_graph
     from seq2edge.bundle.onnx_file import read_onnx
     from seq2edge.engine.shortlist import read_shortlist
-    from seq2edge.text.vocabularies.sentencepiece import check_sentencepiece
+    from seq2edge.text.vocabularies.sentencepiece_vetting import vet_sentencepiece
     from seq2edge_export.loaders.ctranslate2.files import read_binary as read_ctranslate2
     from seq2edge_export.loaders.fairseq.files import scan_pickle
     from seq2edge_export.loaders.marian.files import read_archive
@@ -567,11 +568,12 @@ def _parser_samples() -> list[tuple[Callable[[Path], object], bytes, MessageSche
     size = (bundle / tensor_names.WEIGHTS).stat().st_size
     checkpoints = top / "checkpoints"
     graph = (bundle / tensor_names.DECODER).read_bytes()
+    pieces = (top / "vocabularies" / "sentencepiece" / "file.model").read_bytes()
     marian = next((checkpoints / "marian-native").glob("model*.bin")).read_bytes()
     return [
         (read_onnx, graph, MODEL),
-        (lambda path: vet_graph(path, weights_bytes=size), graph, MODEL),
-        (check_sentencepiece, (top / "vocabularies" / "sentencepiece" / "file.model").read_bytes(), SENTENCEPIECE),
+        (lambda path: vet_graph(path, read_graph(path), weights_bytes=size), graph, MODEL),
+        (lambda path: vet_sentencepiece(path.read_bytes(), path), pieces, SENTENCEPIECE),
         (read_shortlist, (top / "bundles" / "ort-fp32-shortlist" / tensor_names.SHORTLIST).read_bytes(), None),
         (read_ctranslate2, (checkpoints / "ctranslate2" / "model.bin").read_bytes(), None),
         (read_marian, marian, None),

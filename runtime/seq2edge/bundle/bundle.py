@@ -9,8 +9,7 @@ from typing import Any, Literal
 
 from seq2edge.bundle import tensor_names
 from seq2edge.bundle.atomic_files import sha256_of
-from seq2edge.bundle.graph_signature import check_graph_signatures
-from seq2edge.bundle.graph_vetting import read_graph, vet_graph
+from seq2edge.bundle.packaged import is_packaged_manifest
 from seq2edge.config.architecture import Architecture
 from seq2edge.config.generation import GenerationOptions
 from seq2edge.config.languages import Languages
@@ -23,6 +22,7 @@ from seq2edge.errors import BundleError
 FORMAT_VERSION = 1
 DEFAULT_BUNDLE = Path(__file__).parents[1] / "models" / "en-pt"
 MAX_MANIFEST_BYTES = 1_000_000  # far more than any manifest has
+MAX_GRAPH_BYTES = 2**25  # a graph has hundreds of kilobytes; the weights are in another file
 MAX_NAME_BYTES = 255  # the limit of most file systems
 MAX_POSITIONS, MAX_BEAMS = 1_000_000, 1_000  # more than any model needs
 
@@ -128,14 +128,21 @@ class Bundle:
 
     folder: Path
     manifest: Manifest
-    checked: Mapping[str, bytes] = field(default_factory=dict, repr=False)  # the graphs that were vetted, by name
+    checked: Mapping[str, bytes] = field(default_factory=dict, repr=False)  # the graphs, all vetted but the scorer
     weights_state: FileState | None = None  # of the weights when they were checked
+    packaged: bool = False  # equal to the bundle that comes with the package, which was vetted before
 
     def graph(self, name: str) -> bytes | None:
-        """Return the vetted bytes of a graph, whatever its file has become; None if this bundle was not vetted."""
+        """Return the vetted bytes of a graph, whatever its file has become; None if this bundle was not vetted.
+
+        The scorer, which few users need, is vetted here.
+        """
         path = self.folder / tensor_names.WEIGHTS
         if self.weights_state not in (None, file_state(path)):
             _check_hash(path, self.manifest.files[tensor_names.WEIGHTS])
+        if name == tensor_names.SCORER and name in self.checked and not self.packaged:
+            scored_with = {one: self.checked[one] for one in (tensor_names.ENCODER, name)}
+            _vet(self.folder, self.manifest, scored_with)
         return self.checked.get(name)
 
     @property
@@ -159,7 +166,8 @@ class Bundle:
 def load_bundle(folder: Path, *, check_hashes: bool = True, require_signature: Path | None = None) -> Bundle:
     """Read the manifest of a bundle, check the files that it names, and vet the graphs.
 
-    ``require_signature`` is a public key with which the manifest must be signed; hashes are then always checked.
+    ``require_signature`` is a public key with which the manifest must be signed; hashes are then always checked. The
+    graphs are known to be sound if all hashes are those of the bundle that comes with the package.
     """
     content = _read_manifest_bytes(folder)
     if require_signature is not None:
@@ -170,11 +178,13 @@ def load_bundle(folder: Path, *, check_hashes: bool = True, require_signature: P
     check_hashes = check_hashes or require_signature is not None
     _check_plain(folder, manifest)
     weights_state = file_state(folder / tensor_names.WEIGHTS)
-    graphs = {name: read_graph(folder / name) for name in tensor_names.GRAPHS if name in manifest.files}
+    graphs = _read_graphs(folder, manifest)
     for name, entry in manifest.files.items() if check_hashes else ():
         _check_hash(folder / name, entry, graphs.get(name))
-    vet_graphs(folder, manifest, graphs)
-    return Bundle(folder, manifest, graphs, weights_state)
+    packaged = check_hashes and is_packaged_manifest(content)
+    if not packaged:
+        _vet(folder, manifest, {name: graph for name, graph in graphs.items() if name != tensor_names.SCORER})
+    return Bundle(folder, manifest, graphs, weights_state, packaged)
 
 
 def _read_manifest_bytes(folder: Path) -> bytes:
@@ -221,18 +231,34 @@ def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return content
 
 
-def vet_graphs(folder: Path, manifest: Manifest, raw: Mapping[str, bytes] | None = None) -> None:
-    """Check that every graph is safe to load, and that the graphs match each other.
+def vet_graphs(folder: Path, manifest: Manifest) -> None:
+    """Check that every graph of a bundle is safe to load, and that the graphs match each other."""
+    _vet(folder, manifest, _read_graphs(folder, manifest))
 
-    ``raw`` are the bytes of the graphs, if they were read already.
-    """
+
+def _read_graphs(folder: Path, manifest: Manifest) -> dict[str, bytes]:
+    return {name: read_graph(folder / name) for name in tensor_names.GRAPHS if name in manifest.files}
+
+
+def read_graph(path: Path) -> bytes:
+    with path.open("rb") as file:
+        content = file.read(MAX_GRAPH_BYTES + 1)
+    if len(content) > MAX_GRAPH_BYTES:
+        size = path.stat().st_size
+        raise BundleError(f"{path} has {size:,} bytes, but a graph without its weights has at most {MAX_GRAPH_BYTES:,}")
+    return content
+
+
+def _vet(folder: Path, manifest: Manifest, graphs: Mapping[str, bytes]) -> None:
+    from seq2edge.bundle.graph_signature import check_graph_signatures  # the packaged bundle does not need them
+    from seq2edge.bundle.graph_vetting import vet_graph
+
     weights_bytes, portable = manifest.files[tensor_names.WEIGHTS].size, manifest.dialect == "portable"
-    graphs = {
-        name: vet_graph(folder / name, weights_bytes=weights_bytes, portable=portable, raw=(raw or {}).get(name))
-        for name in tensor_names.GRAPHS
-        if name in manifest.files
+    vetted = {
+        name: vet_graph(folder / name, raw, weights_bytes=weights_bytes, portable=portable)
+        for name, raw in graphs.items()
     }
-    check_graph_signatures(graphs)
+    check_graph_signatures(vetted)
 
 
 def _check_plain(folder: Path, manifest: Manifest) -> None:

@@ -27,10 +27,11 @@ INPLACE_INPUTS = {
 
 
 def check_graph_signatures(graphs: Mapping[str, OnnxFile]) -> None:
-    """Check that graphs, given by file name, match each other and what the runtime passes to them."""
+    """Check that graphs, given by file name, match the encoder, each other and what the runtime passes to them."""
     cross = _check_encoder(graphs[tensor_names.ENCODER])
-    logits = {tensor_names.LOGITS: 2 if _is_inplace(graphs[tensor_names.DECODER]) else 3}
-    _check_decoder(graphs[tensor_names.DECODER], cross, logits)
+    if (decoder := graphs.get(tensor_names.DECODER)) is not None:
+        logits = {tensor_names.LOGITS: 2 if _is_inplace(decoder) else 3}
+        _check_decoder(decoder, cross, logits)
     if tensor_names.SHORT_DECODER in graphs:
         short_decoder, gatherer = graphs[tensor_names.SHORT_DECODER], graphs[tensor_names.WORDS_GRAPH]
         gathered = _check_shortlist(short_decoder, gatherer, axes=logits[tensor_names.LOGITS])

@@ -20,7 +20,6 @@ from seq2edge.bundle.onnx_file import EXTERNAL, STANDARD, OnnxFile, Tensor, read
 from seq2edge.bundle.protobuf import FIXED32, VARINT, BrokenFileError, Field, Message, MessageSchema, check_schema
 from seq2edge.errors import BundleError
 
-MAX_GRAPH_BYTES = 2**25  # a graph has hundreds of kilobytes; the weights are in another file
 MAX_FIELDS = 1_000_000  # some seconds of parsing
 MAX_NODES = 50_000
 MAX_AXES = 8
@@ -163,21 +162,11 @@ MODEL = MessageSchema(
 )
 
 
-def read_graph(path: Path) -> bytes:
-    with path.open("rb") as file:
-        content = file.read(MAX_GRAPH_BYTES + 1)
-    if len(content) > MAX_GRAPH_BYTES:
-        size = path.stat().st_size
-        raise BundleError(f"{path} has {size:,} bytes, but a graph without its weights has at most {MAX_GRAPH_BYTES:,}")
-    return content
-
-
-def vet_graph(path: Path, *, weights_bytes: int, portable: bool = False, raw: bytes | None = None) -> OnnxFile:
+def vet_graph(path: Path, raw: bytes, *, weights_bytes: int, portable: bool = False) -> OnnxFile:
     """Refuse a graph that our exporter would not have written; otherwise return its content.
 
-    ``raw`` are the bytes of the file, if it was read already.
+    ``raw`` are the bytes of the file, as ``read_graph`` returns them.
     """
-    raw = read_graph(path) if raw is None else raw
     model = Message(raw, 0, len(raw))
     try:
         check_schema(model, MODEL, max_fields=MAX_FIELDS)

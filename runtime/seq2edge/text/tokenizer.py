@@ -196,17 +196,13 @@ def load_tokenizer(rules: Tokenization, tokens: SpecialTokens, files: Mapping[st
         pad=tokens.pad,
         length=rules.source_length,
     )
-    sides = (
-        (
-            rules.source,
-            rules.source_codes,
-            tokens if tokens.source_unk is None else replace(tokens, unk=tokens.source_unk),
-        ),
-        (rules.target, rules.target_codes, tokens),
-    )
-    source, target = (
-        load_vocabulary(rules, special, files[name], files[codes] if codes else None) for name, codes, special in sides
-    )
+    source_tokens = tokens if tokens.source_unk is None else replace(tokens, unk=tokens.source_unk)
+    sides = ((rules.source, rules.source_codes, source_tokens), (rules.target, rules.target_codes, tokens))
+    loaded = {  # a vocabulary that both sides share is loaded once
+        side: load_vocabulary(rules, side[2], files[side[0]], files[side[1]] if side[1] else None)
+        for side in dict.fromkeys(sides)
+    }
+    source, target = (loaded[side] for side in sides)
     return Tokenizer(
         source,
         target,

@@ -1,8 +1,4 @@
-"""Vocabularies that use SentencePiece: a model alone, with a separate list of ids, or with the extra tokens of T5.
-
-The library follows the normalization tables of a model without bounds checks, and allocates whatever they ask for, so a
-model file is checked before it is loaded.
-"""
+"""Vocabularies that use SentencePiece: a model alone, with a separate list of ids, or with the extra tokens of T5."""
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -12,26 +8,15 @@ from pathlib import Path
 
 from sentencepiece import SentencePieceProcessor
 
-from seq2edge.bundle.protobuf import VARINT, BrokenFileError, Field, Message, MessageSchema, check_schema
+from seq2edge.bundle.packaged import is_packaged_tokenizer
 from seq2edge.config.tokenizer import SpecialTokens
 from seq2edge.errors import DataError
-from seq2edge.text.vocabularies.limits import check_expansion, check_piece_lengths, check_tables
 from seq2edge.text.vocabularies.plain import TokenList, read_ids
 
 SPACE = "▁"
 BYTE = re.compile(r"<0x([0-9A-F]{2})>")  # a byte of a character that has no piece
 LANGUAGE_TAG = re.compile(r">>.*?<<", re.DOTALL)
-
 MAX_BYTES = 2**26  # the largest models have some megabytes
-MAX_PIECES = 2**21
-MAX_TEST_BYTES = 2**16  # of texts that the library encodes while it loads the model
-# Fields of a model: pieces, trainer, normalizer, test, denormalizer.
-MODEL = MessageSchema("model", {1: Field(repeated=True), 2: Field(), 3: Field(), 4: Field(), 5: Field()})
-NORMALIZER = MessageSchema(
-    "normalizer", {1: Field(text=True), 2: Field(), **dict.fromkeys((3, 4, 5), Field(wire_type=VARINT)), 6: Field()}
-)
-PIECES, TRAINER, TEST, NORMALIZERS = 1, 2, 4, (3, 5)  # field numbers of sentencepiece_model.proto
-TABLES, UNKNOWN_TEXT = 2, 44  # of a normalizer, of the trainer
 
 
 class SentencePieceVocabulary:
@@ -39,8 +24,9 @@ class SentencePieceVocabulary:
 
     def __init__(self, model: SentencePieceProcessor) -> None:
         self.model = model
-        ids = range(model.get_piece_size())  # bytes count as unknown: they mean little to a model
-        self.unknown_ids = {number for number in ids if model.is_unknown(number) or model.is_byte(number)}
+        named = (model.piece_to_id(f"<0x{byte:02X}>") for byte in range(256))  # as SentencePiece wants its byte pieces
+        # Bytes count as unknown: they mean little to a model.
+        self.unknown_ids = {model.unk_id()} | {number for number in named if model.is_byte(number)}
 
     def encode(self, texts: list[str]) -> list[list[int]]:
         return [self.model.encode(text) for text in texts]  # for a list, it would start threads in every call
@@ -78,11 +64,26 @@ def _utf8(what: str) -> Iterator[None]:
 
 
 def load_sentencepiece(path: Path) -> SentencePieceVocabulary:
-    check_sentencepiece(path)
+    content = _read(path)
+    if not is_packaged_tokenizer(content):
+        from seq2edge.text.vocabularies.sentencepiece_vetting import vet_sentencepiece  # only needed here
+
+        vet_sentencepiece(content, path)
     try:
-        return SentencePieceVocabulary(SentencePieceProcessor(model_file=str(path)))
+        return SentencePieceVocabulary(SentencePieceProcessor(model_proto=content))
     except (OSError, RuntimeError, UnicodeDecodeError) as error:  # its messages may quote bytes that are not UTF-8
         raise DataError(f"{path} is not a valid SentencePiece model ({error})") from None
+
+
+def _read(path: Path) -> bytes:
+    try:
+        with path.open("rb") as file:
+            content = file.read(MAX_BYTES + 1)
+    except OSError as error:
+        raise DataError(f"{path} cannot be read: {error.strerror}") from None
+    if len(content) > MAX_BYTES:
+        raise DataError(f"{path} is not a valid SentencePiece model: it has more than {MAX_BYTES:,} bytes")
+    return content
 
 
 class PieceListVocabulary:
@@ -199,35 +200,3 @@ def _join(pieces: Iterable[str]) -> str:
         run = "".join(group)
         text += bytes.fromhex("".join(BYTE.findall(run))).decode(errors="replace") if are_bytes else run
     return text
-
-
-def check_sentencepiece(path: Path) -> None:
-    """Refuse a file that could crash the library."""
-    try:
-        with path.open("rb") as file:
-            content = file.read(MAX_BYTES + 1)
-    except OSError as error:
-        raise DataError(f"{path} cannot be read: {error.strerror}") from None
-    try:
-        if len(content) > MAX_BYTES:
-            raise BrokenFileError(f"it has more than {MAX_BYTES:,} bytes")
-        _check_model(Message(content, 0, len(content)))
-    except BrokenFileError as error:
-        raise DataError(f"{path} is not a valid SentencePiece model: {error}") from None
-
-
-def _check_model(model: Message) -> None:
-    check_schema(model, MODEL, max_fields=MAX_PIECES)
-    if PIECES not in model.fields:
-        raise BrokenFileError("it has no pieces")
-    check_piece_lengths(model.lengths(PIECES))
-    for trainer in model.messages(TRAINER):
-        check_piece_lengths(trainer.lengths(UNKNOWN_TEXT))  # that every unknown token is decoded to
-    if sum(model.lengths(TEST)) > MAX_TEST_BYTES:
-        raise BrokenFileError(f"its test data have more than {MAX_TEST_BYTES:,} bytes")
-    for number in NORMALIZERS:
-        for normalizer in model.messages(number):
-            check_schema(normalizer, NORMALIZER, max_fields=len(NORMALIZER.fields))
-            for tables in normalizer.contents(TABLES):
-                if tables:
-                    check_expansion(check_tables(tables), "normalization tables")
