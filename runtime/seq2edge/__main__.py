@@ -1,5 +1,5 @@
 """``python -m seq2edge``."""
 
-from seq2edge.cli.main import main
+from seq2edge.cli.main import run_process
 
-main(prog_name="seq2edge")
+run_process()

@@ -7,7 +7,7 @@ from itertools import chain
 from pathlib import Path
 from threading import TIMEOUT_MAX, Lock
 from types import TracebackType
-from typing import Any, NoReturn, overload
+from typing import TYPE_CHECKING, Any, NoReturn, overload
 
 from seq2edge.bundle import tensor_names
 from seq2edge.bundle.bundle import DEFAULT_BUNDLE, load_bundle
@@ -18,18 +18,20 @@ from seq2edge.devices.interruption import LimitedCall
 from seq2edge.devices.registry import DeviceConfig
 from seq2edge.engine.engine import OnnxEngine
 from seq2edge.errors import TextTooLongError, UsageError
-from seq2edge.files.file_translation import Format, in_groups, translate_file
-from seq2edge.files.lines import Errors
 from seq2edge.options import CallOptions, resolve_options
 from seq2edge.results import Score, Summary, Translation
-from seq2edge.scoring.attention import joined as joined_attention
-from seq2edge.scoring.scorer import TargetScorer
 from seq2edge.search import BatchContext, Hook, Hypothesis, StreamingSearch, prefix_block
 from seq2edge.search.batch_decode import Sentence, Workers, decode_batches
 from seq2edge.search.hypothesis import length_normalizer
 from seq2edge.text.repetition import repeats
 from seq2edge.text.segments import Segment, join_texts, make_segments, stable_prefix
 from seq2edge.text.tokenizer import Tokenizer, bundle_tokenizer
+
+if TYPE_CHECKING:  # few users need these, and importing them takes time
+    from seq2edge.files.file_translation import Format
+    from seq2edge.files.lines import Errors
+    from seq2edge.scoring.attention import Attention
+    from seq2edge.scoring.scorer import TargetScorer
 
 TEXTS_AT_ONCE = 512  # enough to group sentences of similar length, few enough to answer soon
 TEXTS_PER_AWAIT = 64  # at most this many are still translated after an asynchronous call was cancelled
@@ -84,8 +86,14 @@ def _join(segments: Sequence[Segment], parts: list[Translation], options: Genera
         parts=len(parts),
         truncated=any(part.truncated for part in parts),
         unknown=sum(part.unknown for part in parts),
-        attention=joined_attention(attentions) if attentions else None,
+        attention=_join_attention(attentions) if attentions else None,
     )
+
+
+def _join_attention(attentions: "list[Attention]") -> "Attention":
+    from seq2edge.scoring.attention import joined
+
+    return joined(attentions)
 
 
 class TextStream(Iterator[str]):
@@ -177,7 +185,7 @@ class Translator:
         self._workers = Workers(workers, threads=self.threads)
         self._last_options: tuple[Any, CallOptions] | None = None
         self._lock = Lock()
-        self._loaded_scorer: TargetScorer | None = None
+        self._loaded_scorer: "TargetScorer | None" = None
 
     def __enter__(self) -> "Translator":
         return self
@@ -252,6 +260,8 @@ class Translator:
             raise UsageError("translate_iter takes a stream of texts, not one text")
         if at_once < 1:
             raise UsageError(f"at_once is {at_once}, but must be at least 1")
+        from seq2edge.files.file_translation import in_groups
+
         return chain.from_iterable(
             self.translate_groups(in_groups(texts, at_once), prefix=prefix, hook=hook, **options)
         )
@@ -283,8 +293,8 @@ class Translator:
         source: Path | str,
         target: Path | str,
         *,
-        format: Format = "text",
-        errors: Errors = "strict",
+        format: "Format" = "text",
+        errors: "Errors" = "strict",
         resume: bool = False,
         prefix: str = "",
         hook: Hook | None = None,
@@ -295,6 +305,8 @@ class Translator:
         ``resume`` continues an interrupted run: no line is lost or translated twice. ``prefix`` is what every
         translation has to begin with. The caller has to pass the same ``hook`` again.
         """
+        from seq2edge.files.file_translation import translate_file
+
         return translate_file(
             self,
             Path(source),
@@ -561,8 +573,10 @@ class Translator:
                 raise TextTooLongError(index, len(ids), self.longest, name=name)
 
     @property
-    def _scorer(self) -> TargetScorer:
+    def _scorer(self) -> "TargetScorer":
         """The scorer, loaded when it is first needed."""
+        from seq2edge.scoring.scorer import TargetScorer
+
         with self._lock:
             if self._loaded_scorer is None:
                 vocabulary = self.tokenizer.target.get_piece_size()

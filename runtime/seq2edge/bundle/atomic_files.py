@@ -1,6 +1,5 @@
 """Write files and folders that appear complete or not at all."""
 
-import hashlib
 import os
 import shutil
 import stat
@@ -57,8 +56,10 @@ def move_over(new: Path, path: Path) -> None:
 
 
 def sha256_of(path: Path) -> str:
+    from hashlib import file_digest  # which loads OpenSSL
+
     with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+        return file_digest(file, "sha256").hexdigest()
 
 
 def _replace_folder(new: Path, path: Path, old: Path) -> None:

@@ -9,7 +9,6 @@ jsonl  everything, as JSON
 A blank text has neither alternatives nor an alignment, but all columns.
 """
 
-import hashlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing
@@ -21,13 +20,12 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 from seq2edge.bundle.bundle import Manifest
 from seq2edge.errors import DataError, UsageError
 from seq2edge.files.lines import Errors, available_lines, check_distinct, read_lines
-from seq2edge.files.resumable import AheadOutput, ResumableOutput, resumable_output
 from seq2edge.options import CallOptions, resolve_options
 from seq2edge.results import Summary, Translation
 from seq2edge.search import Hook
 
 if TYPE_CHECKING:
-    from seq2edge.options import CallOptions
+    from seq2edge.files.resumable import AheadOutput, ResumableOutput
     from seq2edge.translator import Translator
 
 Format = Literal["text", "tsv", "jsonl"]
@@ -106,7 +104,9 @@ class Lines:
         self.lines = read_lines(source, errors=errors)
         self.count = 0  # of the lines that were read
         self.group: dict[int, str] = {}  # the last group, by the index of the line
-        self._hash = hashlib.sha256()
+        from hashlib import sha256  # here and below, because a command for a few texts needs no OpenSSL
+
+        self._hash = sha256()
 
     @property
     def digest(self) -> str:
@@ -118,7 +118,7 @@ class Lines:
         if done and (skipped < done or self.digest != digest):
             raise self._changed()
 
-    def groups(self, finished: Mapping[int, AheadOutput]) -> Iterator[list[str]]:
+    def groups(self, finished: "Mapping[int, AheadOutput]") -> Iterator[list[str]]:
         """Yield groups of limited size; of a pipe, the lines that are available without waiting for more.
 
         Lines that are finished already are empty, so that nothing is done for them.
@@ -158,6 +158,8 @@ def translate_file(
     observe: Observer = lambda lines, tokens: None,
 ) -> Summary:
     """Translate each line of a file or of standard input; the target appears when it is complete."""
+    from seq2edge.files.resumable import resumable_output
+
     _check("format", format, get_args(Format))
     _check("errors", errors, get_args(Errors))
     check_distinct(source, target)
@@ -185,12 +187,14 @@ def translate_file(
 class _InOrder:
     """Writes finished texts in the order of the lines: those of a group together, until then they are kept ahead."""
 
-    def __init__(self, output: ResumableOutput, lines: Lines) -> None:
+    def __init__(self, output: "ResumableOutput", lines: Lines) -> None:
         self.output, self.lines = output, lines
         self.waiting: dict[int, str] = {}
 
     def add(self, texts: dict[int, str]) -> None:
         """Take the texts that a batch has finished, by the index of the line, and save them."""
+        from seq2edge.files.resumable import AheadOutput
+
         group, output = self.lines.group, self.output
         self.waiting |= texts
         ready = {index: output.ahead[index].text for index in group if index in output.ahead} | self.waiting
@@ -206,7 +210,9 @@ class _InOrder:
 
 
 def digest_of(line: str) -> str:
-    return hashlib.sha256(line.encode()).hexdigest()[:16]
+    from hashlib import sha256
+
+    return sha256(line.encode()).hexdigest()[:16]
 
 
 def in_groups(texts: Iterable[str], size: int) -> Iterator[list[str]]:
@@ -248,10 +254,12 @@ def _job(manifest: Manifest, options: CallOptions, source: Path | None, settings
 
 def fingerprint(manifest: Manifest) -> str:
     """Hash everything in a bundle that affects translations, except for the options."""
+    from hashlib import sha256
+
     content = {
         "files": {name: entry.sha256 for name, entry in manifest.files.items()},
         "tokenizer": asdict(manifest.tokenizer),
         "tokens": asdict(manifest.tokens),
         "max_positions": manifest.max_positions,
     }
-    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
+    return sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]

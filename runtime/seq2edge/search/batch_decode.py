@@ -3,15 +3,17 @@
 import copy
 import os
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from threading import Event, Lock, local
-from typing import Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from seq2edge.config.generation import GenerationOptions
 from seq2edge.errors import UsageError
 from seq2edge.search import BatchContext, DecoderState, Hook, Hypothesis, search
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future, ThreadPoolExecutor
 
 A = TypeVar("A")
 B = TypeVar("B")
@@ -45,7 +47,7 @@ class Workers:
         self._lock = Lock()
         self._closed = Event()
         self.context: Callable[[], AbstractContextManager[object]] = nullcontext
-        self._pool = ThreadPoolExecutor(count, "seq2edge", self._mark_as_worker) if count > 1 else None
+        self._pool = self._open_pool(count) if count > 1 else None
 
     def within(self, context: Callable[[], AbstractContextManager[object]]) -> "Workers":
         """Return the same workers, whose threads enter a context for each item that they work on."""
@@ -76,6 +78,8 @@ class Workers:
             self.check_open()
             yield from (self._work(work, item) for item in items)
             return
+        from concurrent.futures import as_completed
+
         futures = self._submit(self._pool, work, items)
         try:
             for future in as_completed(futures):
@@ -100,7 +104,12 @@ class Workers:
                 "translator in the forked process, or with threads=1 and workers=1"
             )
 
-    def _submit(self, pool: ThreadPoolExecutor, work: Callable[[A], B], items: Sequence[A]) -> list[Future[B]]:
+    def _open_pool(self, count: int) -> "ThreadPoolExecutor":
+        from concurrent.futures import ThreadPoolExecutor  # which a single worker does not need
+
+        return ThreadPoolExecutor(count, "seq2edge", self._mark_as_worker)
+
+    def _submit(self, pool: "ThreadPoolExecutor", work: Callable[[A], B], items: Sequence[A]) -> "list[Future[B]]":
         with self._lock:  # all of it, or nothing
             self.check_open()
             return [pool.submit(self._work, work, item) for item in items]

@@ -24,7 +24,7 @@ VIRAMA = 9  # Unicode combining class of the signs that join two consonants of a
 _CLAUSES = re.compile(rf"[、，；：､၊፣-፦།]+[{CLOSING}]*|[,;:–—،؛՝·\u037e]+[{CLOSING}]*(?=\s)")
 _VISIBLE = re.compile(r"\S")
 _SPACES = re.compile(r"\s+|\u200b")
-_UNSPACED = re.compile(f"[{UNSPACED}]")
+_UNSPACED = f"[{UNSPACED}]"  # a large class takes milliseconds to compile, so only when it is needed
 # Part of the character before: joiner, skin tones, tags, low surrogates, Thai and Lao am, kana voicing, Hangul jamo.
 _EXTENDS = re.compile(
     "[\u200d\U0001f3fb-\U0001f3ff\U000e0020-\U000e007f\udc00-\udfff\u0e33\u0eb3\uff9e\uff9f\u1160-\u11ff]"
@@ -280,4 +280,4 @@ def stable_prefix(text: str) -> str:
 
 
 def _is_unspaced(character: str) -> bool:
-    return _UNSPACED.match(character) is not None
+    return re.match(_UNSPACED, character) is not None

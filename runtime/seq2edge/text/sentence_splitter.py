@@ -86,10 +86,10 @@ GREEK_QUESTION = r"(?<=[\u0370-\u03ff\u1f00-\u1fff])[;\u037e]"
 _ENDS = re.compile(
     rf"((?:[{FINAL}{AMBIGUOUS}]|{GREEK_QUESTION})+)((?:[{CLOSING}{EMOJI}]|\[\d{{1,3}}\]|\s(?:»|[{EMOJI}]+)(?=\s|$))*)"
 )
-_FINAL = re.compile(f"[{FINAL}]")
+_FINAL = f"[{FINAL}]"  # a large class takes milliseconds to compile, so only when it is needed
 _CONTINUES = re.compile("[\u3041-\u309f,;:、，；：]")  # 「はい。」と言った
 _FIRST_LETTER = re.compile(rf"\s+[{OPENING}\s]{{0,8}}(\w)")
-_UNSPACED_QUESTION = re.compile(f"[{HAN_AND_KANA}]")
+_UNSPACED_QUESTION = f"[{HAN_AND_KANA}]"  # the same
 _INITIAL = re.compile(r"(?:.*[.\-–’'])?[^\W\d_]")
 _DOTTED = re.compile(r"(?:[^\W\d_]{1,2}\.)+[^\W\d_]{1,2}")
 _NUMBERING = re.compile(r"(?:\d{1,3}(?:\.\d{1,3})*|[IVXLC]+)")
@@ -130,7 +130,7 @@ def _ends(line: str) -> Iterator[int]:
 def _closing_end(line: str, start: int, match: re.Match[str]) -> int:
     """Return the end of the quotes and brackets that close after the marks; in Chinese the next sentence may open."""
     marks, closing = match.groups()
-    if not closing or not _FINAL.search(marks):
+    if not closing or not re.search(_FINAL, marks):
         return match.end()
     quotes = line.count('"', max(start, match.start() - _MAX_QUOTE), match.start())
     opening = re.search("[“‘]" if quotes % 2 else '[“‘"]', closing)  # in German, “ and ‘ close
@@ -140,10 +140,10 @@ def _closing_end(line: str, start: int, match: re.Match[str]) -> int:
 def _is_end(line: str, start: int, match: re.Match[str], end: int, *, has_capitals: bool) -> bool:
     """Return whether the sentence that began at ``start`` ends with the matched marks and closing quotes."""
     marks, closing = match[1], line[match.start(2) : end]
-    if _FINAL.search(marks):
+    if re.search(_FINAL, marks):
         return not (closing and _CONTINUES.match(line, end))
     if not line[end].isspace():
-        return marks[-1] in "!?" and _UNSPACED_QUESTION.match(line, end) is not None
+        return marks[-1] in "!?" and re.match(_UNSPACED_QUESTION, line[end]) is not None
     first = _FIRST_LETTER.match(line, end)
     if first and _is_lowercase(first[1]) and not _ends_before_lowercase(line, start, match, has_capitals=has_capitals):
         return False

@@ -19,7 +19,6 @@ from typing import Any
 
 from seq2edge.config.tokenizer import SpecialTokens, Split
 from seq2edge.errors import DataError
-from seq2edge.text.vocabularies.limits import check_piece_lengths
 
 WORD = re.compile(r"\w+|[^\w\s]")
 SUPERFLUOUS_SPACE = re.compile(r" (?=[.,;:!?)\]}%»])|(?<=[(\[{«]) ")
@@ -124,6 +123,8 @@ def read_token_list(path: Path, tokens: SpecialTokens) -> TokenList:
 
 def read_ids(path: Path) -> dict[str, int]:
     """Return the id of every token, including special tokens."""
+    from seq2edge.text.vocabularies.limits import check_piece_lengths  # SentencePiece models have no list to read
+
     try:
         text = path.read_text(encoding="utf-8")
         ids = _from_json(json.loads(text)) if path.suffix == ".json" else _from_lines(text)

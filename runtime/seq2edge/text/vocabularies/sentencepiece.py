@@ -8,7 +8,7 @@ from pathlib import Path
 
 from sentencepiece import SentencePieceProcessor
 
-from seq2edge.bundle.packaged import is_packaged_tokenizer
+from seq2edge.bundle.packaged import DIGESTS, TOKENIZER, digest_of
 from seq2edge.config.tokenizer import SpecialTokens
 from seq2edge.errors import DataError
 from seq2edge.text.vocabularies.plain import TokenList, read_ids
@@ -65,7 +65,7 @@ def _utf8(what: str) -> Iterator[None]:
 
 def load_sentencepiece(path: Path) -> SentencePieceVocabulary:
     content = _read(path)
-    if not is_packaged_tokenizer(content):
+    if digest_of(content) != DIGESTS[TOKENIZER]:
         from seq2edge.text.vocabularies.sentencepiece_vetting import vet_sentencepiece  # only needed here
 
         vet_sentencepiece(content, path)
