@@ -3,9 +3,11 @@
     python benchmarks/cold_start.py [--quick]        rows go to benchmarks/results/cold_start.jsonl
 
 Compared, in turns, with an empty Python, the imports of the runtime's dependencies, and CTranslate2 with the same
-weights.
+weights. Python may keep compiled modules, as it does for an installed package. The resident memory is that of a
+separate process when it has imported or loaded everything, before it translates (Linux).
 """
 
+import os
 import subprocess
 import sys
 import time
@@ -21,19 +23,27 @@ from seq2edge_export.checkpoint import load_checkpoint
 from seq2edge_export.peers.ctranslate2_writer import write_model
 
 TEXT = "Hello"
-ROUNDS, QUICK_ROUNDS = 11, 2
-IMPORTS = "import numpy, onnxruntime, sentencepiece, tokenizers"
-CTRANSLATE2 = """
+ROUNDS, QUICK_ROUNDS = 20, 2
+IMPORTS = "import numpy, onnxruntime, sentencepiece\n"
+LOAD = "from seq2edge import Translator\ntranslator = Translator(threads=1)\n"
+LOAD_CTRANSLATE2 = """
 import sys
 sys.modules["torch"] = None  # which CTranslate2 imports if it is installed, but does not need
 import ctranslate2, sentencepiece
 folder, pieces, text = sys.argv[1:]
 tokenizer = sentencepiece.SentencePieceProcessor(model_file=pieces)
 translator = ctranslate2.Translator(folder, compute_type="int8", inter_threads=1, intra_threads=1)
+"""
+CTRANSLATE2 = (
+    LOAD_CTRANSLATE2
+    + """
 ids = [*tokenizer.encode(text), 3]
 [found] = translator.translate_batch([[str(number) for number in ids]], beam_size=4)
 print(tokenizer.decode([int(number) for number in found.hypotheses[0]]))
 """
+)
+RESIDENT = "print(*(line.split()[1] for line in open('/proc/self/status') if line.startswith('VmRSS')))"  # kilobytes
+ENVIRONMENT = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
 
 
 @click.command()
@@ -43,21 +53,37 @@ def main(quick: bool) -> None:
     with TemporaryDirectory() as temporary:
         folder = Path(temporary) / "model"
         write_model(load_checkpoint(models.DEFAULT_CHECKPOINT).source_model(), folder, precision="int8")
-        pieces = str(models.DEFAULT_CHECKPOINT / "tokenizer.model")
+        arguments = [str(folder), str(models.DEFAULT_CHECKPOINT / "tokenizer.model"), TEXT]
         commands = {
             "seq2edge translate": ["-m", "seq2edge", "translate", "--threads", "1", TEXT],
-            "CTranslate2 and SentencePiece": ["-c", CTRANSLATE2, str(folder), pieces, TEXT],
-            "importing numpy, onnxruntime, sentencepiece, tokenizers": ["-c", IMPORTS],
+            "Translator() of seq2edge": ["-c", LOAD],
+            "CTranslate2 and SentencePiece": ["-c", CTRANSLATE2, *arguments],
+            "importing numpy, onnxruntime, sentencepiece": ["-c", IMPORTS],
+            "seq2edge --help": ["-m", "seq2edge", "--help"],
             "an empty Python": ["-c", "pass"],
         }
+        resident = {
+            "Translator() of seq2edge": ["-c", LOAD + RESIDENT],
+            "CTranslate2 and SentencePiece": ["-c", LOAD_CTRANSLATE2 + RESIDENT, *arguments],
+            "importing numpy, onnxruntime, sentencepiece": ["-c", IMPORTS + RESIDENT],
+            "an empty Python": ["-c", RESIDENT],
+        }
         times = alternate(commands, QUICK_ROUNDS if quick else ROUNDS)
+        memory = {name: 1024 * int(output(one)) for name, one in resident.items()} if sys.platform == "linux" else {}
     machine = results.machine()
     rows = [
-        {"work": name, "best": min(seconds), "median": median(seconds), "worst": max(seconds), "machine": machine}
+        {
+            "work": name,
+            "best": min(seconds),
+            "median": median(seconds),
+            "worst": max(seconds),
+            "resident_bytes": memory.get(name),
+            "machine": machine,
+        }
         for name, seconds in times.items()
     ]
     for row in rows:
-        print(f"{row['work']}: best {row['best']:.3f} s, median {row['median']:.3f} s")
+        print(f"{row['work']}: best {row['best']:.3f} s, median {row['median']:.3f} s, {row['resident_bytes']} bytes")
     results.write("cold_start", rows, quick=quick)
 
 
@@ -66,10 +92,14 @@ def alternate(commands: dict[str, list[str]], rounds: int) -> dict[str, list[flo
     for number in range(rounds + 1):
         for name, arguments in commands.items():
             started = time.perf_counter()
-            subprocess.run([sys.executable, *arguments], stdout=subprocess.DEVNULL, check=True)
-            if number:  # not the first round, which reads files from disk
+            output(arguments)
+            if number:  # not the first round, which reads files from disk and compiles modules
                 times[name].append(time.perf_counter() - started)
     return times
+
+
+def output(arguments: list[str]) -> bytes:
+    return subprocess.run([sys.executable, *arguments], stdout=subprocess.PIPE, check=True, env=ENVIRONMENT).stdout
 
 
 if __name__ == "__main__":

@@ -260,8 +260,15 @@ def cold_start(folder: Path) -> str:
     rows = read("cold_start", folder)
     if not rows:
         return ""
-    body = [[row["work"], *(f"{row[name]:.3f}" for name in ("best", "median", "worst"))] for row in rows]
-    return table(["process", "best, s", "median, s", "worst, s"], body)
+    body = [
+        [
+            row["work"],
+            *(f"{row[name]:.3f}" for name in ("best", "median", "worst")),
+            f"{row['resident_bytes'] / 2**20:.1f}" if row["resident_bytes"] else "",
+        ]
+        for row in rows
+    ]
+    return table(["process", "best, s", "median, s", "worst, s", "resident memory when loaded, MiB"], body)
 
 
 def limits(folder: Path) -> str:

@@ -1,6 +1,6 @@
 """Vet the bundle that comes with the package, and write its digests into the code, so that loading it is fast.
 
-    python models/digest.py        after runtime/seq2edge/models was replaced (make default-digest)
+python models/digest.py        after runtime/seq2edge/models was replaced (make default-digest)
 """
 
 import re

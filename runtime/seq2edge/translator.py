@@ -185,7 +185,7 @@ class Translator:
         self._workers = Workers(workers, threads=self.threads)
         self._last_options: tuple[Any, CallOptions] | None = None
         self._lock = Lock()
-        self._loaded_scorer: "TargetScorer | None" = None
+        self._loaded_scorer: TargetScorer | None = None
 
     def __enter__(self) -> "Translator":
         return self

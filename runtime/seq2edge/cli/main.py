@@ -141,11 +141,11 @@ def run_process() -> NoReturn:
     try:
         main(prog_name="seq2edge")
     except SystemExit as stop:
-        if isinstance(stop.code, int) and "torch" not in sys.modules:  # which has more to do at the end
+        if isinstance(stop.code, int | None) and "torch" not in sys.modules:  # which has more to do at the end
             with suppress(OSError):  # the reader of our output has closed it: Python knows what to do
                 sys.stdout.flush()
                 sys.stderr.flush()
-                os._exit(stop.code)
+                os._exit(stop.code or 0)
         raise
     raise AssertionError("a click command ends with SystemExit")
 
