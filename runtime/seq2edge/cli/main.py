@@ -143,8 +143,8 @@ def run_process() -> NoReturn:
     except SystemExit as stop:
         if isinstance(stop.code, int | None) and "torch" not in sys.modules:  # which has more to do at the end
             with suppress(OSError):  # the reader of our output has closed it: Python knows what to do
-                sys.stdout.flush()
-                sys.stderr.flush()
+                for stream in filter(None, (sys.stdout, sys.stderr)):  # None if it was closed before
+                    stream.flush()
                 os._exit(stop.code or 0)
         raise
     raise AssertionError("a click command ends with SystemExit")
