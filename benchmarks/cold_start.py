@@ -3,8 +3,9 @@
     python benchmarks/cold_start.py [--quick]        rows go to benchmarks/results/cold_start.jsonl
 
 Compared, in turns, with an empty Python, the imports of the runtime's dependencies, and CTranslate2 with the same
-weights. Python may keep compiled modules, as it does for an installed package. The resident memory is that of a
-separate process when it has imported or loaded everything, before it translates (Linux).
+weights. Python may keep compiled modules, as it does for an installed package. CPU time depends less on what else the
+machine does. The resident memory is that of a separate process when it has imported or loaded everything, before it
+translates (Linux).
 """
 
 import os
@@ -69,37 +70,43 @@ def main(quick: bool) -> None:
             "an empty Python": ["-c", RESIDENT],
         }
         times = alternate(commands, QUICK_ROUNDS if quick else ROUNDS)
-        memory = {name: 1024 * int(output(one)) for name, one in resident.items()} if sys.platform == "linux" else {}
+        memory = {name: 1024 * int(run(one)[0]) for name, one in resident.items()} if sys.platform == "linux" else {}
     machine = results.machine()
     rows = [
         {
             "work": name,
-            "best": min(seconds),
-            "median": median(seconds),
-            "worst": max(seconds),
+            "best": min(wall for wall, _ in measured),
+            "median": median(wall for wall, _ in measured),
+            "worst": max(wall for wall, _ in measured),
+            "cpu": min(cpu for _, cpu in measured),
             "resident_bytes": memory.get(name),
             "machine": machine,
         }
-        for name, seconds in times.items()
+        for name, measured in times.items()
     ]
     for row in rows:
-        print(f"{row['work']}: best {row['best']:.3f} s, median {row['median']:.3f} s, {row['resident_bytes']} bytes")
+        print(f"{row['work']}: best {row['best']:.3f} s, CPU {row['cpu']:.3f} s, {row['resident_bytes']} bytes")
     results.write("cold_start", rows, quick=quick)
 
 
-def alternate(commands: dict[str, list[str]], rounds: int) -> dict[str, list[float]]:
-    times: dict[str, list[float]] = {name: [] for name in commands}
+def alternate(commands: dict[str, list[str]], rounds: int) -> dict[str, list[tuple[float, float]]]:
+    """Return the wall time and the CPU time of every process."""
+    times: dict[str, list[tuple[float, float]]] = {name: [] for name in commands}
     for number in range(rounds + 1):
         for name, arguments in commands.items():
             started = time.perf_counter()
-            output(arguments)
+            _, cpu = run(arguments)
             if number:  # not the first round, which reads files from disk and compiles modules
-                times[name].append(time.perf_counter() - started)
+                times[name].append((time.perf_counter() - started, cpu))
     return times
 
 
-def output(arguments: list[str]) -> bytes:
-    return subprocess.run([sys.executable, *arguments], stdout=subprocess.PIPE, check=True, env=ENVIRONMENT).stdout
+def run(arguments: list[str]) -> tuple[bytes, float]:
+    """Return the output and the CPU time of a process."""
+    before = os.times()
+    done = subprocess.run([sys.executable, *arguments], stdout=subprocess.PIPE, check=True, env=ENVIRONMENT)
+    after = os.times()
+    return done.stdout, sum(after[2:4]) - sum(before[2:4])
 
 
 if __name__ == "__main__":

@@ -263,12 +263,14 @@ def cold_start(folder: Path) -> str:
     body = [
         [
             row["work"],
-            *(f"{row[name]:.3f}" for name in ("best", "median", "worst")),
+            *(f"{row[name]:.3f}" for name in ("best", "median", "worst", "cpu")),
             f"{row['resident_bytes'] / 2**20:.1f}" if row["resident_bytes"] else "",
         ]
         for row in rows
     ]
-    return table(["process", "best, s", "median, s", "worst, s", "resident memory when loaded, MiB"], body)
+    return table(
+        ["process", "best, s", "median, s", "worst, s", "CPU time, s", "resident memory when loaded, MiB"], body
+    )
 
 
 def limits(folder: Path) -> str:
