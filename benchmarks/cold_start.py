@@ -1,6 +1,6 @@
 """Measure the cold start: the time of a process that runs `seq2edge translate "Hello"` with the default model.
 
-    python benchmarks/cold_start.py [--quick]        rows go to benchmarks/results/cold_start.jsonl
+    python benchmarks/cold_start.py [--rounds 20] [--quick]        rows go to benchmarks/results/cold_start.jsonl
 
 Compared, in turns, with an empty Python, the imports of the runtime's dependencies, and CTranslate2 with the same
 weights. Python may keep compiled modules, as it does for an installed package. CPU time depends less on what else the
@@ -9,6 +9,7 @@ translates (Linux).
 """
 
 import os
+import resource
 import subprocess
 import sys
 import time
@@ -24,7 +25,7 @@ from seq2edge_export.checkpoint import load_checkpoint
 from seq2edge_export.peers.ctranslate2_writer import write_model
 
 TEXT = "Hello"
-ROUNDS, QUICK_ROUNDS = 20, 2
+QUICK_ROUNDS = 2
 IMPORTS = "import numpy, onnxruntime, sentencepiece\n"
 LOAD = "from seq2edge import Translator\ntranslator = Translator(threads=1)\n"
 LOAD_CTRANSLATE2 = """
@@ -48,8 +49,9 @@ ENVIRONMENT = {name: value for name, value in os.environ.items() if name != "PYT
 
 
 @click.command()
+@click.option("--rounds", default=20, show_default=True, help="How often each process is started.")
 @click.option("--quick", is_flag=True, help="Only check that it runs.")
-def main(quick: bool) -> None:
+def main(rounds: int, quick: bool) -> None:
     """Start each process in turns."""
     with TemporaryDirectory() as temporary:
         folder = Path(temporary) / "model"
@@ -69,7 +71,7 @@ def main(quick: bool) -> None:
             "importing numpy, onnxruntime, sentencepiece": ["-c", IMPORTS + RESIDENT],
             "an empty Python": ["-c", RESIDENT],
         }
-        times = alternate(commands, QUICK_ROUNDS if quick else ROUNDS)
+        times = alternate(commands, QUICK_ROUNDS if quick else rounds)
         memory = {name: 1024 * int(run(one)[0]) for name, one in resident.items()} if sys.platform == "linux" else {}
     machine = results.machine()
     rows = [
@@ -103,10 +105,14 @@ def alternate(commands: dict[str, list[str]], rounds: int) -> dict[str, list[tup
 
 def run(arguments: list[str]) -> tuple[bytes, float]:
     """Return the output and the CPU time of a process."""
-    before = os.times()
+    before = _cpu_time()
     done = subprocess.run([sys.executable, *arguments], stdout=subprocess.PIPE, check=True, env=ENVIRONMENT)
-    after = os.times()
-    return done.stdout, sum(after[2:4]) - sum(before[2:4])
+    return done.stdout, _cpu_time() - before
+
+
+def _cpu_time() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 if __name__ == "__main__":

@@ -264,12 +264,12 @@ def cold_start(folder: Path) -> str:
         [
             row["work"],
             *(f"{row[name]:.3f}" for name in ("best", "median", "worst", "cpu")),
-            f"{row['resident_bytes'] / 2**20:.1f}" if row["resident_bytes"] else "",
+            f"{row['resident_bytes'] / 1e6:.1f}" if row["resident_bytes"] else "",
         ]
         for row in rows
     ]
     return table(
-        ["process", "best, s", "median, s", "worst, s", "CPU time, s", "resident memory when loaded, MiB"], body
+        ["process", "best, s", "median, s", "worst, s", "CPU time, s", "resident memory when loaded, MB"], body
     )
 
 
