@@ -1,9 +1,11 @@
 """Turn logits into log-probabilities in float32, computing no more of them than needed."""
 
+import math
+
 import numpy as np
 
 from seq2edge.errors import BundleError, NotANumberError
-from seq2edge.search.types import Ids, Scores
+from seq2edge.search.types import Ids, Scores, StepOutput
 
 NUMBERS_AT_ONCE = 1 << 17  # what stays in a CPU's cache between two passes
 
@@ -35,6 +37,15 @@ def log_normalizer_at(logits: Scores, peak: Scores, known: Scores | None = None)
     """Return the second part of the log-normalizer, where the largest logits are known already."""
     check_numbers(peak)
     return _sum_exponentials(logits, peak) if known is None else known[:, None]
+
+
+def log_totals(output: StepOutput) -> Scores:  # (R, 1)
+    """Return the logarithms of the sums of ``exp(logit - largest)``, after checking that all logits are numbers."""
+    if output.log_normalizer is None:
+        return log_normalizer(output.logits.reshape(-1, output.logits.shape[2]))[1]
+    if not output.log_normalizer.sum() < math.inf:  # NaN if any logit is NaN or infinite
+        check_numbers(output.logits)
+    return output.log_normalizer[:, None]
 
 
 def check_numbers(scores: Scores) -> None:

@@ -1,13 +1,13 @@
 """Greedy and beam search for plain options: lists of numbers in the place of small arrays.
 
-A step of a small model takes less than half a millisecond, so the dozens of numpy calls around it count. With few rows,
-and without sampling, a hook or any logits processor, most of them can be saved. The results are those of ``greedy.py``
-and ``beam.py`` to the last bit; these do everything else, and are the reference for this module.
+A step of a small model takes less than half a millisecond, so the dozens of numpy calls around it count. Without
+sampling, a hook or any logits processor, most of them can be saved. The results are those of ``greedy.py`` and
+``beam.py`` to the last bit; these do everything else, and are the reference for this module. Beams with many rows are
+in ``plain_arrays.py``.
 
 Shapes at line ends: B unfinished sentences, K beams, R rows, C candidates, V the vocabulary size.
 """
 
-import math
 from typing import NamedTuple
 
 import numpy as np
@@ -16,18 +16,17 @@ from seq2edge.config.generation import GenerationOptions
 from seq2edge.search.beam import candidate_count
 from seq2edge.search.hypothesis import UNREACHED, BeamHypotheses, Hypothesis, length_normalizer
 from seq2edge.search.interface import DecoderState
-from seq2edge.search.log_softmax import check_numbers, log_normalizer
+from seq2edge.search.log_softmax import log_totals
 from seq2edge.search.logits_processors import LogitsProcessors
-from seq2edge.search.top_k import top_k
-from seq2edge.search.types import BatchContext, Ids, Scores, StepOutput
+from seq2edge.search.plain_arrays import LOWERED, ArrayBeamSearch, select
+from seq2edge.search.types import BatchContext, Ids, StepOutput
 
-FEW_ROWS = 32  # more are faster in numpy
-LOWERED = np.float32(UNREACHED)  # added to the score of a beam that has ended, so that others go on before it
+FEW_ROWS = 32  # more beams are faster in numpy
 
 
 def is_plain(state: DecoderState, prefixes: Ids, options: GenerationOptions, context: BatchContext) -> bool:
-    """Whether nothing but the model decides which token comes next, and rows are few."""
-    if options.do_sample or state.selects_on_device or len(prefixes) * options.num_beams > FEW_ROWS:
+    """Whether nothing but the model decides which token comes next."""
+    if options.do_sample or state.selects_on_device:
         return False
     return not LogitsProcessors(options, prefixes.shape[1], context)
 
@@ -40,9 +39,9 @@ def plain_greedy(state: DecoderState, prefixes: Ids, options: GenerationOptions)
     sentences = list(range(len(prefixes)))  # (B,): those that have not ended
     output = state.step(prefixes[:, None], np.arange(len(prefixes))[:, None])
     for made in range(1, limit + 1):
-        log_totals = _log_totals(output)[:, 0].tolist()
+        totals = log_totals(output)[:, 0].tolist()
         chosen: list[int] = output.logits[:, 0].argmax(axis=1).tolist()
-        for sentence, token, log_total in zip(sentences, chosen, log_totals, strict=True):
+        for sentence, token, log_total in zip(sentences, chosen, totals, strict=True):
             tokens[sentence].append(token)
             scores[sentence].append(-log_total)  # the largest logit minus itself is zero
         if made == limit:
@@ -59,15 +58,6 @@ def plain_greedy(state: DecoderState, prefixes: Ids, options: GenerationOptions)
         [Hypothesis(tokens=ids, score=sum(values), token_scores=values, ended=ids[-1] in eos)]
         for ids, values in zip(tokens, scores, strict=True)
     ]
-
-
-def _log_totals(output: StepOutput) -> Scores:  # (R, 1)
-    """Return the logarithms of the sums of ``exp(logit - largest)``, after checking that all logits are numbers."""
-    if output.log_normalizer is None:
-        return log_normalizer(output.logits.reshape(-1, output.logits.shape[2]))[1]
-    if not output.log_normalizer.sum() < math.inf:  # NaN if any logit is NaN or infinite
-        check_numbers(output.logits)
-    return output.log_normalizer[:, None]
 
 
 class TokenNode(NamedTuple):
@@ -113,7 +103,8 @@ class SentenceCandidates(NamedTuple):
 
 def plain_beam_search(state: DecoderState, prefixes: Ids, options: GenerationOptions) -> list[list[Hypothesis]]:
     """Return the best ``num_return_sequences`` hypotheses that ``num_beams`` beams find for each sentence."""
-    return PlainBeamSearch(prefixes, options).run(state, prefixes)
+    few = len(prefixes) * options.num_beams <= FEW_ROWS
+    return (PlainBeamSearch if few else ArrayBeamSearch)(prefixes, options).run(state, prefixes)
 
 
 class PlainBeamSearch:
@@ -146,16 +137,8 @@ class PlainBeamSearch:
 
     def _candidates(self, output: StepOutput, beams: dict[int, list[Beam]]) -> list[SentenceCandidates]:  # (B,)
         """Return the best continuations of each sentence."""
-        batch, rows, vocabulary = output.logits.shape
-        log_totals = _log_totals(output)  # (R, 1)
-        tokens, logits = top_k(output.logits.reshape(-1, vocabulary), min(self.count, vocabulary))  # (R, C) each
-        log_probabilities = (logits - logits[:, :1]) - log_totals
         so_far = np.array([[beam.score for beam in running] for running in beams.values()], np.float32)  # (B, K)
-        scores = (log_probabilities.reshape(batch, rows, -1) + so_far[:, :, None]).reshape(batch, -1)  # (B, K * C)
-        order = (-scores).argsort(axis=1, kind="stable")[:, : self.count]
-        columns, sentence = tokens.shape[1], np.arange(batch)[:, None]
-        found = sentence * (rows * columns) + (order if rows > 1 else order % columns)  # counted through all rows
-        parts = order // columns, tokens.take(found), log_probabilities.take(found), scores[sentence, order]
+        parts = select(output, so_far, self.count)
         return [
             SentenceCandidates(*of_sentence) for of_sentence in zip(*(part.tolist() for part in parts), strict=True)
         ]

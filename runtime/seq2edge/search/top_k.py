@@ -6,6 +6,7 @@ from seq2edge.search.types import Ids, Scores
 
 GROUPS = 256  # peaks to sort, more than most searches ask for
 MEMBERS = 16  # scores in a small group
+UNIT = 64  # numbers of groups that divide well
 MANY = 1 << 16  # below so many scores, a second pass over all of them is faster than finding small groups
 LOWEST = np.finfo(np.float32).min
 
@@ -41,6 +42,16 @@ def _peaks(scores: Scores, groups: int, k: int) -> Scores:  # (R, V) -> (R, G)
         return scores
     peaks: Scores = np.maximum.reduce(scores[:, : size - size % groups].reshape(rows, -1, groups), axis=1)
     return peaks
+
+
+def group_count(size: int) -> int:
+    """Return the number of groups into which rows of this size are split, or 0 if they are too short for groups."""
+    return UNIT * -(-size // (UNIT * MEMBERS)) if size >= UNIT * MEMBERS // 2 else 0
+
+
+def group_peaks(scores: Scores, groups: int) -> Scores:  # (R, V) -> (R, G)
+    """Return the peak of each group of scores; column c is in group c % G."""
+    return _with_rest(_peaks(scores, groups, 1), scores)
 
 
 def _with_rest(peaks: Scores, scores: Scores) -> Scores:  # (R, G), (R, V)

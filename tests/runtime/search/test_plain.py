@@ -9,11 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from seq2edge.errors import NotANumberError
-from seq2edge.search import BatchContext, DecoderState, Ids, StepOutput, prefix_block
+from seq2edge.search import BatchContext, DecoderState, Ids, StepOutput, plain_arrays, prefix_block
 from seq2edge.search.beam import beam_search
 from seq2edge.search.greedy import greedy
-from seq2edge.search.log_softmax import log_normalizer
-from seq2edge.search.plain import is_plain, plain_beam_search, plain_greedy
+from seq2edge.search.log_softmax import log_normalizer, log_totals
+from seq2edge.search.plain import PlainBeamSearch, is_plain, plain_beam_search, plain_greedy
+from seq2edge.search.plain_arrays import ArrayBeamSearch, select, select_by_row
 
 
 class WithTotals(DecoderState):
@@ -73,11 +74,57 @@ BEAMS = {
 }
 
 
-@settings(max_examples=400, deadline=None)
+@pytest.mark.parametrize("search", [PlainBeamSearch, ArrayBeamSearch])
+@settings(max_examples=300, deadline=None)
 @given(case=st.fixed_dictionaries(CASES | BEAMS), returned=st.integers(1, 6))
-def test_beam_search(decoder, table, options, case, returned: int) -> None:
-    case["num_return_sequences"] = min(returned, case["num_beams"])
-    both_searches(decoder, table, options, beam_search, plain_beam_search, case)
+def test_beam_search(decoder, table, options, search, case, returned: int) -> None:
+    def plain(state: DecoderState, prefixes: Ids, options: Any) -> Any:
+        return search(prefixes, options).run(state, prefixes)
+
+    case = case | {"num_return_sequences": min(returned, case["num_beams"])}
+    both_searches(decoder, table, options, beam_search, plain, case)
+
+
+@settings(max_examples=40, deadline=None)
+@given(case=st.fixed_dictionaries(CASES | BEAMS | {"vocabulary": st.integers(512, 1500)}))
+def test_beam_search_with_groups_of_scores(decoder, table, options, case) -> None:
+    def plain(state: DecoderState, prefixes: Ids, options: Any) -> Any:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(plain_arrays, "MANY", 0)
+            return ArrayBeamSearch(prefixes, options).run(state, prefixes)
+
+    both_searches(decoder, table, options, beam_search, plain, case)
+
+
+SELECTIONS = {
+    "batch": st.integers(1, 5),
+    "beams": st.integers(1, 6),
+    "vocabulary": st.integers(512, 9000),
+    "count": st.integers(2, 40),
+    "digits": st.sampled_from([0, 1, 5]),  # few, so that many scores are equal
+    "forbidden": st.sampled_from([0.0, 0.5, 1.0]),
+    "scale": st.sampled_from([1e-3, 1.0, 30.0]),
+    "seed": st.integers(0, 1000),
+}
+
+
+@settings(max_examples=200, deadline=None)
+@given(case=st.fixed_dictionaries(SELECTIONS))
+def test_selecting_by_sentence_finds_what_selecting_by_row_does(case) -> None:
+    random = np.random.default_rng(case["seed"])
+    shape = (case["batch"], case["beams"], case["vocabulary"])
+    logits = np.round(random.standard_normal(shape) * case["scale"], case["digits"]).astype(np.float32)
+    logits[random.random(shape) < case["forbidden"]] = -np.inf
+    logits[:, :, 7] = 0  # a token that is never forbidden
+    so_far = np.round(random.standard_normal(shape[:2]) * case["scale"], case["digits"]).astype(np.float32)
+    so_far[random.random(shape[:2]) < 0.1] = -1e9  # beams that do not exist
+    output = StepOutput(logits, log_normalizer(logits.reshape(-1, shape[2]))[1][:, 0])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(plain_arrays, "MANY", 0)
+        found = select(output, so_far, case["count"])
+    expected = select_by_row(output, log_totals(output), so_far, case["count"])
+    for one, other in zip(found, expected, strict=True):
+        np.testing.assert_array_equal(one, other)
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf])
@@ -108,12 +155,6 @@ class WithoutCheck(DecoderState):
 )
 def test_other_options_are_not_plain(decoder, table, options, given: dict[str, Any]) -> None:
     assert not is_plain(decoder(table()), np.zeros((1, 1), np.int64), options(**given), BatchContext())
-
-
-def test_many_rows_are_not_plain(decoder, table, options) -> None:
-    prefixes = np.zeros((8, 1), np.int64)
-    assert is_plain(decoder(table()), prefixes, options(num_beams=4), BatchContext())
-    assert not is_plain(decoder(table()), prefixes, options(num_beams=5), BatchContext())
 
 
 def test_a_hook_is_not_plain(decoder, table, options) -> None:
