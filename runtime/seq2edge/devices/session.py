@@ -189,9 +189,12 @@ class BoundRun:
 
         self.session = session
         self.binding = session.io_binding()
-        values = {id(array): OrtValue.ortvalue_from_numpy(array) for array in (*inputs.values(), *outputs.values())}
+        values = {id(array): OrtValue.ortvalue_from_numpy(array) for array in outputs.values()}
         for name, array in inputs.items():
-            self.binding.bind_ortvalue_input(name, values[id(array)])
+            if id(array) in values:
+                self.binding.bind_ortvalue_input(name, values[id(array)])
+            else:
+                self.binding.bind_cpu_input(name, array)  # faster than making a value first
         for name, array in outputs.items():
             self.binding.bind_ortvalue_output(name, values[id(array)])
         self.kept = inputs, outputs, values  # onnxruntime does not keep the memory alive

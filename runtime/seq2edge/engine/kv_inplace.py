@@ -196,7 +196,7 @@ class InplaceCacheState(DecoderState):
             self._drop_others(rows[:, 0] // before)
         if rows.shape[1] != before:
             self._multiply_rows(rows.shape[1])
-        else:
+        elif before > 1:
             self._copy_beams((rows % before).tolist())
         if rows.shape != self.shape:
             self.shape, self.same_rows = rows.shape, _same_rows(rows.size)

@@ -56,3 +56,25 @@ def test_idle_arrays_are_reused_and_limited() -> None:
     decode(engine, [[5] * 59], options)
     engine.calls.take((), (), ())
     assert len(engine.calls._calls) == before
+
+
+@pytest.mark.parametrize("beams", [1, 2])
+def test_dropping_sentences_changes_no_logits(beams: int) -> None:
+    random = np.random.default_rng(beams)
+    engine = OnnxEngine(load_bundle(DEFAULT_BUNDLE), threads=1)
+    sources = [[5 + 3 * row, 40 + row, 900 + row, 3] for row in range(8)]
+    together, alone = engine.start(sources), {row: engine.start([source]) for row, source in enumerate(sources)}
+    going, before = list(range(len(sources))), 1
+    tokens = np.full((len(sources), 1, 1), 2)
+    rows = np.arange(len(sources))[:, None]
+    for step in range(CAPACITY + 8):  # the cache grows
+        logits = together.step(tokens, rows).logits.copy()
+        for place, sentence in enumerate(going):
+            own = rows[place : place + 1] % before if step else np.zeros((1, 1), np.int64)
+            np.testing.assert_array_equal(logits[place], alone[sentence].step(tokens[place : place + 1], own).logits[0])
+        kept = [place for place in range(len(going)) if random.random() > 0.06 or len(going) < 3]
+        before, going = rows.shape[1], [going[place] for place in kept]
+        parents = random.integers(0, before, (len(kept), beams))
+        rows = np.array(kept)[:, None] * before + parents
+        tokens = random.integers(4, 900, (len(kept), beams, 1))
+    assert len(going) < len(sources)
