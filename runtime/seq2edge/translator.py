@@ -182,7 +182,7 @@ class Translator:
         self.engine = OnnxEngine(
             self.bundle, threads=self.threads, device_config=self.device_config, shortlist=self.shortlist
         )
-        self._workers = Workers(workers, threads=self.threads)
+        self.workers, self._workers = workers, Workers(workers, threads=self.threads)
         self._last_options: tuple[Any, CallOptions] | None = None
         self._lock = Lock()
         self._loaded_scorer: TargetScorer | None = None

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 A = TypeVar("A")
 B = TypeVar("B")
 BATCH_TOKENS = 1024
+LAST_BATCH_TOKENS = 128  # fewer are not worth a batch of their own
 
 
 class Engine(Protocol):
@@ -41,6 +42,7 @@ class Workers:
 
     def __init__(self, count: int, *, threads: int = 1) -> None:
         """``threads`` are those of onnxruntime; a forked process loses them as well as the workers."""
+        self.count = count
         self._process = os.getpid()
         self._survives_fork = count == threads == 1
         self._here = local()
@@ -173,7 +175,7 @@ def decode_batches(
     if most_rows is not None:
         limit = max(1, most_rows // max(options.num_beams, options.num_return_sequences))
         batch_size = limit if batch_size is None else min(batch_size, limit)
-    batches = _batches(sentences, batch_tokens, batch_size)
+    batches = _batches(sentences, batch_tokens, batch_size, workers.count if workers else 1)
     return workers.completed(run, batches) if workers else map(run, batches)
 
 
@@ -192,7 +194,7 @@ def _decode_batch(
     return search(state, prefixes, options, context)
 
 
-def _batches(sentences: Sequence[Sentence], batch_tokens: int, batch_size: int | None) -> list[list[int]]:
+def _batches(sentences: Sequence[Sentence], batch_tokens: int, batch_size: int | None, workers: int) -> list[list[int]]:
     """Return the indices of the sentences in each batch; the prefixes in a batch have one length."""
     by_prefix: dict[int, list[int]] = {}
     for index, sentence in enumerate(sentences):
@@ -201,22 +203,32 @@ def _batches(sentences: Sequence[Sentence], batch_tokens: int, batch_size: int |
         [indices[one] for one in batch]
         for indices in by_prefix.values()
         for batch in group(
-            [len(sentences[index].source) for index in indices], batch_tokens=batch_tokens, batch_size=batch_size
+            [len(sentences[index].source) for index in indices],
+            batch_tokens=batch_tokens,
+            batch_size=batch_size,
+            workers=workers,
         )
     ]
 
 
-def group(lengths: Sequence[int], *, batch_tokens: int, batch_size: int | None = None) -> list[list[int]]:
+def group(
+    lengths: Sequence[int], *, batch_tokens: int, batch_size: int | None = None, workers: int = 1
+) -> list[list[int]]:
     """Return the indices of the sentences in each batch, longest first, so that little of a batch is padding.
 
     A batch has at most ``batch_size`` sentences, and at most ``batch_tokens`` tokens including padding; a longer
-    sentence has a batch of its own.
+    sentence has a batch of its own. The last batches for several workers become smaller and smaller, so that all of
+    them are busy until the end.
     """
     batches: list[list[int]] = []
+    left, limit = sum(lengths), batch_tokens
     for index in sorted(range(len(lengths)), key=lambda index: -lengths[index]):
-        if not batches or not _has_space(lengths[batches[-1][0]], len(batches[-1]) + 1, batch_tokens, batch_size):
+        if not batches or not _has_space(lengths[batches[-1][0]], len(batches[-1]) + 1, limit, batch_size):
             batches.append([])
+            if workers > 1:
+                limit = min(batch_tokens, max(LAST_BATCH_TOKENS, left // (2 * workers)))
         batches[-1].append(index)
+        left -= lengths[index]
     return batches
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from seq2edge.bundle.bundle import DEFAULT_BUNDLE, load_bundle
 from seq2edge.engine.engine import ROWS_PER_BATCH, OnnxEngine
-from seq2edge.search.batch_decode import decode
+from seq2edge.search.batch_decode import LAST_BATCH_TOKENS, decode, group
 
 SOURCES = [[5 + 3 * row, 40 + row, 900 + row, 3] for row in range(10)]
 
@@ -39,3 +39,18 @@ def test_a_batch_has_no_more_rows_than_asked_for(engine: OnnxEngine, beams: int,
 
 def test_a_small_vocabulary_allows_more_rows(engine: OnnxEngine) -> None:
     assert engine.most_rows > ROWS_PER_BATCH
+
+
+@pytest.mark.parametrize("workers", [2, 3, 8])
+@pytest.mark.parametrize("count", [1, 7, 200, 5000])
+def test_the_last_batches_keep_all_workers_busy(workers: int, count: int) -> None:
+    lengths = [3 + 7 * index % 40 for index in range(count)]
+    batches = group(lengths, batch_tokens=1024, workers=workers)
+    assert sorted(index for batch in batches for index in batch) == [*range(count)]
+    tokens = [sum(lengths[index] for index in batch) for batch in batches]
+    for number, size in enumerate(tokens):
+        assert size <= max(LAST_BATCH_TOKENS, sum(tokens[number:]) // (2 * workers), max(lengths))
+
+
+def test_one_worker_gets_full_batches() -> None:
+    assert [len(batch) for batch in group([8] * 300, batch_tokens=1024)] == [128, 128, 44]
