@@ -45,6 +45,7 @@ from seq2edge_graphs.quantize.weights import QuantizableWeight, is_transposed
 Ranges = Mapping[str, float]  # the largest magnitude on the left of a weight's products, by its name
 
 SIGNED, UNSIGNED = 127, 255  # steps from 0 to the largest magnitude
+FEW_ROWS = 8  # for which multiplying the output with the scales of its columns is faster than preparing them
 
 
 class Int8Quantizer:
@@ -82,13 +83,31 @@ class Int8Quantizer:
             last, added = _with_bias(product) if bias is None else (product, bias)
             if rows.is_static and added is not None and not _is_output(last.outputs[0]):
                 product, bias, inside = last, None, [None, added]
-            inputs = [rows.integers, matrix, rows.largest, scale, rows.zero_point, *inside]
+            scales = [rows.largest, scale]
+            if rows.is_static and _is_output(last.outputs[0]):
+                scales = self._output_scales(tape, rows, scale)
+            inputs = [rows.integers, matrix, *scales, rows.zero_point, *inside]
             output = tape.op("MatMulIntegerToFloat", inputs, domain=MICROSOFT)
         else:
             output = _multiply_portably(tape, rows, matrix, scale)
         if bias is not None:
             tape.op("Add", [output, bias])
         replace_node(self.graph, product, tape)
+
+    def _output_scales(self, tape: ir.tape.Tape, rows: "QuantizedRows", scale: ir.Value) -> list[ir.Value | None]:
+        """Return the scales of a product with many columns, such that few rows do not wait for them.
+
+        onnxruntime multiplies both scales in each call, column by column, which takes as long as multiplying several
+        rows with them. It does not if the scales have an axis more than the matrix: then they are multiplied with the
+        output. The bits are the same, since both scales are multiplied here, when the graph is loaded.
+        """
+        first, few = constant(self.graph, "columns.first", np.array([0])), np.array([FEW_ROWS + 1])
+        both = tape.op("Mul", [tape.op("Unsqueeze", [scale, first]), rows.largest])  # (1, N)
+        count = tape.op("Shape", [rows.integers], {"start": 0, "end": 1})
+        many = tape.op("Div", [count, constant(self.graph, "columns.few", few)])  # 0 for few rows
+        end = constant(self.graph, "columns.end", np.array([1]))
+        axes = tape.op("Slice", [first, many, end])  # none for many rows
+        return [constant(self.graph, "columns.one", np.float32(1)), tape.op("Unsqueeze", [both, axes])]
 
     def _replace_lookup(self, lookup: ir.Node, table: ir.Value, scales: ir.Value, steps: int) -> None:
         ids, tape = lookup.inputs[1], ir.tape.Tape()
