@@ -20,9 +20,9 @@ from onnx_ir.passes.common import RemoveUnusedNodesPass
 from seq2edge.bundle.bundle import Dialect, Precision
 from seq2edge.errors import UsageError
 from seq2edge_graphs.passes.graph_edit import drop_inferred_types
-from seq2edge_graphs.quantize.int4 import quantize_int4
 from seq2edge_graphs.quantize.fp16 import convert_to_fp16
 from seq2edge_graphs.quantize.gptq import Gram, Grams, Int4Blocks, int4_block_size, round_int4_blocks
+from seq2edge_graphs.quantize.int4 import quantize_int4
 from seq2edge_graphs.quantize.int8 import Int8Quantizer, Ranges
 from seq2edge_graphs.quantize.storage import compute_sinusoidal_table, find_sinusoidal_table, store_fp16, store_int8
 from seq2edge_graphs.quantize.weights import QuantizableWeight, quantizable_weights
