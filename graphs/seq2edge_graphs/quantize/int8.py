@@ -95,19 +95,19 @@ class Int8Quantizer:
         replace_node(self.graph, product, tape)
 
     def _output_scales(self, tape: ir.tape.Tape, rows: "QuantizedRows", scale: ir.Value) -> list[ir.Value | None]:
-        """Return the scales of a product with many columns, such that few rows do not wait for them.
+        """Return the scales of a product with many columns, prepared for few rows.
 
-        onnxruntime multiplies both scales in each call, column by column, which takes as long as multiplying several
-        rows with them. It does not if the scales have an axis more than the matrix: then they are multiplied with the
-        output. The bits are the same, since both scales are multiplied here, when the graph is loaded.
+        onnxruntime multiplies both scales in each call, column by column, which takes longer than one row needs for
+        them. It does not if the scales have an axis more than the matrix: then the output is multiplied by them
+        afterwards. Few rows get that axis. All rows have the same bits, since the scales of rows and columns are
+        multiplied here, once, when the graph is loaded.
         """
-        first, few = constant(self.graph, "columns.first", np.array([0])), np.array([FEW_ROWS + 1])
-        both = tape.op("Mul", [tape.op("Unsqueeze", [scale, first]), rows.largest])  # (1, N)
+        zero, one = (constant(self.graph, f"columns.{number}", np.array([number])) for number in (0, 1))
+        both = tape.op("Mul", [tape.op("Unsqueeze", [scale, zero]), rows.largest])  # (1, N)
         count = tape.op("Shape", [rows.integers], {"start": 0, "end": 1})
-        many = tape.op("Div", [count, constant(self.graph, "columns.few", few)])  # 0 for few rows
-        end = constant(self.graph, "columns.end", np.array([1]))
-        axes = tape.op("Slice", [first, many, end])  # none for many rows
-        return [constant(self.graph, "columns.one", np.float32(1)), tape.op("Unsqueeze", [both, axes])]
+        many = tape.op("Div", [count, constant(self.graph, "columns.many", np.array([FEW_ROWS + 1]))])  # 0 for few
+        axes = tape.op("Slice", [zero, many, one])  # the first axis for few rows, none for many
+        return [constant(self.graph, "columns.factor", np.float32(1)), tape.op("Unsqueeze", [both, axes])]
 
     def _replace_lookup(self, lookup: ir.Node, table: ir.Value, scales: ir.Value, steps: int) -> None:
         ids, tape = lookup.inputs[1], ir.tape.Tape()
