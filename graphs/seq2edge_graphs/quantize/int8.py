@@ -94,7 +94,7 @@ class Int8Quantizer:
             tape.op("Add", [output, bias])
         replace_node(self.graph, product, tape)
 
-    def _output_scales(self, tape: ir.tape.Tape, rows: "QuantizedRows", scale: ir.Value) -> list[ir.Value | None]:
+    def _output_scales(self, tape: ir.tape.Tape, rows: "QuantizedRows", scale: ir.Value) -> list[ir.Value]:
         """Return the scales of a product with many columns, prepared for few rows.
 
         onnxruntime multiplies both scales in each call, column by column, which takes longer than one row needs for
