@@ -54,20 +54,13 @@ def _table(precision: str, num_beams: int, floors: dict[int, float]) -> list[Goa
     ]
 
 
-# At batch 1 there are two ways to keep 8 bits: int8, which is for batches too, and int8-blocks.
 GOALS = [
     *_table("int8", 1, {1: 1.15, 16: 1.4, 64: 1.5}),
-    *_table("int8-blocks", 1, {1: 1.15}),
     *_table("int8", 4, {1: 1.25, 16: 1.6, 64: 1.7}),
-    *_table("int8-blocks", 4, {1: 1.25}),
     *_table("fp32", 1, {1: 1.0, 16: 1.15, 64: 1.2}),
     *_table("fp32", 4, {1: 1.0, 16: 1.15, 64: 1.2}),
     *(Goal(1.6, work="opus", num_beams=beams, batch_size=32, tokens=True) for beams in (1, 4)),
-    *(
-        Goal(1.2, work="default", precision=precision, num_beams=beams, batch_size=1, tokens=True)
-        for beams in (1, 4)
-        for precision in ("int8", "int8-blocks")
-    ),
+    *(Goal(1.2, work="default", num_beams=beams, batch_size=1, tokens=True) for beams in (1, 4)),
     *(Goal(1.6, work="default", num_beams=beams, batch_size=32, tokens=True) for beams in (1, 4)),
     *_table("int4", 1, {1: 1.5}),
     *_table("int4", 4, {1: 1.5}),

@@ -30,7 +30,7 @@ from seq2edge.config.architecture import Architecture, cache_bytes, cost_per_sou
 
 SOURCE, TARGET = 25, 30
 # Per weight; blocks have a float32 scale each.
-BYTES = {"fp32": 4.0, "int8": 1.0, "int8-blocks": 1 + 4 / 256, "int4": 0.5 + 4 / 32}
+BYTES = {"fp32": 4.0, "int8": 1.0, "int4": 0.5 + 4 / 32}
 ROUNDS = 7
 
 

@@ -33,7 +33,7 @@ translator = [Translator(folder, threads=1) for folder in sys.argv[2:]]
 print(peak_memory())
 """
 SOURCE, TARGET = 25, 30
-PRECISIONS = ("int8", "int8-blocks", "fp32", "int4")
+PRECISIONS = ("int8", "fp32", "int4")
 PEERS = ("ctranslate2", "torch", "optimum")
 PYTHON = models.ROOT / ".venv-optimum/bin/python"
 

@@ -35,9 +35,9 @@ REPEATS, ROUNDS = 3, 7
 SHOWN = 8  # operators per graph; the others are summed
 BEAMS = (1, 4)
 CASES = {
-    "base": (("int8", 1), ("int8-blocks", 1), ("int8", 64), ("fp32", 64)),
+    "base": (("int8", 1), ("int8", 64), ("fp32", 64)),
     "opus": (("int8", 32),),
-    "default": (("int8", 1), ("int8-blocks", 1), ("int8", 32)),
+    "default": (("int8", 1), ("int8", 32)),
 }
 
 
@@ -85,9 +85,9 @@ def described(row: results.Row) -> str:
 def cases(folder: Path, quick: bool) -> list[Case]:
     shape = models.QUICK if quick else models.BASE
     made = {
-        "base": models.base_model(folder / "base", precisions=("int8", "int8-blocks"), shape=shape),
+        "base": models.base_model(folder / "base", precisions=("int8",), shape=shape),
         "opus": models.opus_model(folder / "opus", precisions=("int8",)),
-        "default": models.default_model(folder / "default", precisions=("int8", "int8-blocks")),
+        "default": models.default_model(folder / "default", precisions=("int8",)),
     }
     return [
         Case(work, load_bundle(made[work].bundles[precision]), min(size, 4) if quick else size)

@@ -80,9 +80,7 @@ def main(
     """Measure one model and add its rows to the results."""
     lines = QUICK_LINES if quick else lines
     texts, targets = (list(islice(read_lines(path), lines)) for path in (sources, references))
-    configs = {
-        precision: QuantizationConfig(precision=precision) for precision in ("fp16", "int8", "int8-blocks", "int4")
-    }
+    configs = {precision: QuantizationConfig(precision=precision) for precision in ("fp16", "int8", "int4")}
     if calibrate is not None:
         sentences = list(islice(read_lines(calibrate), CALIBRATION_SENTENCES))
         configs["int4 calibrated"] = QuantizationConfig(precision="int4", calibration=sentences)

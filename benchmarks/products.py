@@ -73,7 +73,7 @@ VARIANTS: dict[str, tuple[Product, Precision, Dialect]] = {
     "int8, one scale a batch": (whole_batch, "fp32", "ort"),
     "int8": (plain, "int8", "ort"),
     "int8, portable": (plain, "int8", "portable"),
-    "int8-blocks": (plain, "int8-blocks", "ort"),
+    "8 bit in blocks of 256": (blocks(8, 256), "fp32", "ort"),
     "int4": (plain, "int4", "ort"),
     "4 bit in blocks of 64": (blocks(4, 64), "fp32", "ort"),
     "4 bit in blocks of 128": (blocks(4, 128), "fp32", "ort"),

@@ -34,7 +34,6 @@ DEFAULT_MODEL = "default en-pt"  # the name that its rows in precisions.jsonl ha
 IN_README = {
     "seq2edge fp32": "fp32",
     "seq2edge int8": "int8",
-    "seq2edge int8-blocks": "int8-blocks",
     "seq2edge int4 calibrated": "int4, calibrated",
     "CTranslate2 int8": "CTranslate2 int8",
 }

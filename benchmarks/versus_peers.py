@@ -4,7 +4,7 @@
 
 (base) seeded weights, 25 source tokens, 30 target tokens forced, batches of 1, 16 and 64; (opus) OPUS-MT on the given
 Chinese lines, such as those of FLORES-200 dev, or on a small built-in set, batches of 32; (default) the default model
-on its dev pairs, batches of 1 and 32. Greedy and beam 4, in int8 and fp32, at batch 1 also in int8-blocks and int4.
+on its dev pairs, batches of 1 and 32. Greedy and beam 4, in int8 and fp32, at batch 1 also in int4.
 Rows go to benchmarks/results/versus_peers.jsonl; with --quick, small runs that only check that everything works go to
 build/bench/results.
 """
@@ -31,7 +31,7 @@ SOURCE_TOKENS, TARGET_TOKENS = 25, 30
 SENTENCES_AT_BATCH_1 = 4  # of the base model, whose sentences all have the same length
 ROUNDS, QUICK_ROUNDS = 5, 2
 IN_BATCHES = ("int8", "fp32")
-ONE_BY_ONE = ("int8", "int8-blocks", "fp32", "int4")  # at batch 1
+ONE_BY_ONE = ("int8", "fp32", "int4")  # at batch 1
 PEERS = ("ctranslate2", "torch", "optimum")
 DEFAULT_LINES = 64
 FILE = click.Path(path_type=Path, exists=True)

@@ -17,7 +17,7 @@ TEXTS = [  # few, because emulation is slow; of different lengths, so that those
     "If it rains tomorrow, we will stay at home and read the books.",
     "The committee has not yet decided whether the old bridge, which was closed last year, will be repaired.",
 ]
-BEAMS = {"fp32": (1, 4), "int8": (1, 4), "int8-blocks": (1,), "int4": (1,)}
+BEAMS = {"fp32": (1, 4), "int8": (1, 4), "int4": (1,)}
 
 
 def main(folder: Path, output: Path) -> None:

@@ -34,8 +34,7 @@ def main(folder: Path) -> None:
     install_wheel(folder / "x86_64-packages", [])
     install_wheel(folder / "arm64-packages", ARM64)
     fp32 = export_bundle(ROOT / "models" / "en-pt", folder / "fp32", compare=False, force=True).folder
-    for precision in ("int8-blocks", "int4"):
-        quantize_bundle(fp32, folder / precision, QuantizationConfig(precision=precision), compare=False, force=True)
+    quantize_bundle(fp32, folder / "int4", QuantizationConfig(precision="int4"), compare=False, force=True)
     write_products(folder / "products")
 
 

@@ -42,11 +42,6 @@ def test_the_bundle_in_the_package_was_made_from_the_checkpoint() -> None:
     assert verdict.passed, str(verdict)
 
 
-def test_int8_blocks_is_as_small_as_int8_and_keeps_its_limits(exact: Path, tmp_path: Path) -> None:
-    made = quantize_bundle(exact, tmp_path / "small", QuantizationConfig(precision="int8-blocks"))
-    assert made.size <= 1.08 * made.manifest.parameters
-
-
 def test_int4_is_small_and_keeps_its_limits(exact: Path, tmp_path: Path) -> None:
     made = quantize_bundle(exact, tmp_path / "small", QuantizationConfig(precision="int4"))
     assert made.size <= 0.62 * made.manifest.parameters

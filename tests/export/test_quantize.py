@@ -38,12 +38,26 @@ def command(*arguments: object) -> subprocess.CompletedProcess[str]:
     return subprocess.run(program, capture_output=True, text=True, check=False)
 
 
-def test_it_gives_the_same_weights_as_export(made, full: Path, tmp_path: Path) -> None:
-    quantization = QuantizationConfig(precision="int8")
+@pytest.mark.parametrize("texts", [None, TEXTS])
+def test_it_gives_the_same_weights_as_export(made, full: Path, tmp_path: Path, texts: list[str] | None) -> None:
+    quantization = QuantizationConfig(precision="int8", texts=texts)
     quantized = quantize_bundle(full, tmp_path / "quantized", quantization, compare=False)
     exported = export_bundle(made.checkpoint, tmp_path / "exported", precision=quantization, compare=False)
     assert quantized.manifest.files[tensor_names.WEIGHTS] == exported.manifest.files[tensor_names.WEIGHTS]
     assert quantized.manifest.quantization == exported.manifest.quantization
+
+
+def test_int8_calibrates_with_the_given_text_too(full: Path, tmp_path: Path) -> None:
+    counts = []
+    for name, config in {
+        "built-in": QuantizationConfig(precision="int8"),
+        "input": QuantizationConfig(precision="int8", texts=TEXTS),
+        "calibrate": QuantizationConfig(precision="int8", texts=TEXTS, calibration=TEXTS[:2]),
+    }.items():
+        quantization = quantize_bundle(full, tmp_path / name, config, compare=False).manifest.quantization
+        assert quantization is not None
+        counts.append(quantization.calibration)
+    assert counts == [counts[0], counts[0] + len(TEXTS), counts[0] + 2]
 
 
 def test_the_extra_quantize_is_enough(full: Path, tmp_path: Path) -> None:
@@ -61,7 +75,7 @@ def test_the_extra_quantize_is_enough(full: Path, tmp_path: Path) -> None:
         assert (done.returncode, done.stderr) == (0, "")
 
 
-@pytest.mark.parametrize("precision", ["fp16", "int8", "int8-blocks", "int4"])
+@pytest.mark.parametrize("precision", ["fp16", "int8", "int4"])
 def test_every_precision_translates(full: Path, tmp_path: Path, precision: TargetPrecision) -> None:
     made = quantize_bundle(full, tmp_path / "small", QuantizationConfig(precision=precision), compare=False)
     assert made.manifest.precision == precision

@@ -47,7 +47,6 @@ def _bundles(folder: Path) -> None:
         ("bundles/ort-int4", checkpoint, "int4", "ort"),
         ("bundles/portable-fp32", checkpoint, "fp32", "portable"),
         ("newer/ort-fp16", checkpoint, "fp16", "ort"),
-        ("newer/ort-int8-blocks", checkpoint, "int8-blocks", "ort"),
         ("newer/portable-fp16-compute", checkpoint, "fp16-compute", "portable"),
         ("newer/ort-recurrent", checkpoints["recurrent"], "fp32", "ort"),
         ("newer/ort-relative", checkpoints["relative"], "int8", "ort"),

@@ -30,7 +30,7 @@ EXAMPLES = {
 @click.command(cls=grouped_help(GROUPS, EXAMPLES))
 @click.argument("checkpoint", type=click.Path(path_type=Path))
 @click.argument("bundle", type=click.Path(path_type=Path))
-@precision_options("fp32", choices=("fp32", "fp16", "fp16-compute", "int8", "int8-blocks", "int4", "auto"))
+@precision_options("fp32", choices=("fp32", "fp16", "fp16-compute", "int8", "int4", "auto"))
 @click.option(
     "--dialect",
     type=click.Choice(get_args(Dialect)),

@@ -14,8 +14,7 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., Any])
 FILE = click.Path(path_type=Path)
 PRECISION = (
-    "Precision of the weights; int8-blocks is the fastest for one sentence at a time without beams, int8 otherwise; "
-    "fp16-compute also computes in float16, for GPUs; "
+    "Precision of the weights; int8 is the fastest on CPUs; fp16-compute also computes in float16, for GPUs; "
     "auto finds the fewest bits within --max-bleu-loss."
 )
 KEEP = "Weights to keep in the next higher precision, such as 'decoder.0.*'; can be repeated."

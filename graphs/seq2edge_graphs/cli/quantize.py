@@ -23,7 +23,7 @@ EXAMPLES = {
 @click.command(cls=grouped_help(GROUPS, EXAMPLES))
 @click.argument("bundle", type=click.Path(path_type=Path))
 @click.argument("output", type=click.Path(path_type=Path))
-@precision_options("int8", choices=("fp16", "fp16-compute", "int8", "int8-blocks", "int4", "auto"))
+@precision_options("int8", choices=("fp16", "fp16-compute", "int8", "int4", "auto"))
 @click.option("--verify/--no-verify", "compare", default=True, help="Compare the result with BUNDLE.")
 @click.option("--force", is_flag=True, help="Replace an existing bundle.")
 def command(bundle: Path, output: Path, quantization: "QuantizationConfig", compare: bool, force: bool) -> None:

@@ -7,8 +7,7 @@ A plan maps names of weights to precisions. Weights of the same name in several 
 serves all graphs of a bundle. Gram matrices are optional; they improve 4-bit weights, see ``gptq.py``.
 
 A weight that a precision cannot represent gets another one: a matrix whose channels no block size divides is kept in
-8 bits without blocks, and so is a table, unless it is sinusoidal and can be computed instead. ``plan_precision`` does
-not use 8-bit blocks for weights that the encoder multiplies, since they are only faster for few rows.
+8 bits, and so is a table, unless it is sinusoidal and can be computed instead.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -18,13 +17,12 @@ import numpy as np
 import onnx_ir as ir
 from onnx_ir.passes.common import RemoveUnusedNodesPass
 
-from seq2edge.bundle import tensor_names
 from seq2edge.bundle.bundle import Dialect, Precision
 from seq2edge.errors import UsageError
 from seq2edge_graphs.passes.graph_edit import drop_inferred_types
-from seq2edge_graphs.quantize.blockwise import int8_block_size, quantize_int4, quantize_int8_blocks
 from seq2edge_graphs.quantize.fp16 import convert_to_fp16
 from seq2edge_graphs.quantize.gptq import Gram, Grams, Int4Blocks, int4_block_size, round_int4_blocks
+from seq2edge_graphs.quantize.int4 import quantize_int4
 from seq2edge_graphs.quantize.int8 import Int8Quantizer, Ranges
 from seq2edge_graphs.quantize.storage import compute_sinusoidal_table, find_sinusoidal_table, store_fp16, store_int8
 from seq2edge_graphs.quantize.weights import QuantizableWeight, quantizable_weights
@@ -32,16 +30,8 @@ from seq2edge_graphs.quantize.weights import QuantizableWeight, quantizable_weig
 Plan = Mapping[str, Precision]
 
 FP16_COMPUTE: Precision = "fp16-compute"  # of whole graphs, unlike fp16, in which weights are only stored
-INT8_BLOCKS: Precision = "int8-blocks"
-NEXT_HIGHER: dict[Precision, Precision] = {
-    "int4": "int8",
-    "int8": "fp16",
-    "int8-blocks": "fp16",
-    "fp16": "fp32",
-    "fp32": "fp32",
-}
+NEXT_HIGHER: dict[Precision, Precision] = {"int4": "int8", "int8": "fp16", "fp16": "fp32", "fp32": "fp32"}
 NO_RANGES: Ranges = {}
-BLOCK_SIZE = {"int4": int4_block_size, INT8_BLOCKS: int8_block_size}  # of a channel, by blockwise precision
 
 
 def weight_names(graphs: Collection[ir.Model]) -> list[str]:
@@ -64,11 +54,8 @@ def plan_precision(graphs: Collection[ir.Model], precision: Precision, *, keep: 
     for pattern in keep:
         if not any(fnmatchcase(name, pattern) for name in names):
             raise UsageError(f"no weight matches {pattern!r}; there are {', '.join(names[:3])} and {len(names)} in all")
-    plan = dict.fromkeys(names, precision)
-    if precision == INT8_BLOCKS:
-        plan |= dict.fromkeys(_multiplied_by_encoder(graphs), "int8")
     kept = {name for name in names if any(fnmatchcase(name, pattern) for pattern in keep)}
-    return {name: NEXT_HIGHER[one] if name in kept else one for name, one in plan.items()}
+    return {name: NEXT_HIGHER[precision] if name in kept else precision for name in names}
 
 
 def quantize(
@@ -80,8 +67,8 @@ def quantize(
     ranges: Ranges = NO_RANGES,
 ) -> None:
     """Rewrite the graphs in place; weights that the plan does not name are left alone."""
-    if dialect == "portable" and BLOCK_SIZE.keys() & set(plan.values()):
-        raise UsageError("blocks need operators that only onnxruntime has: export with --dialect ort, or in int8")
+    if dialect == "portable" and "int4" in plan.values():
+        raise UsageError("4 bits need operators that only onnxruntime has: export with --dialect ort, or in int8")
     if FP16_COMPUTE in plan.values():
         _convert_to_fp16(graphs, dialect)
         return
@@ -97,17 +84,10 @@ def quantize(
                     int8(weight)
                 case "int4" if weight.is_matrix:
                     quantize_int4(model.graph, weight, _int4_blocks(weight, grams, looked_up))
-                case "int8-blocks" if weight.is_matrix:
-                    quantize_int8_blocks(model.graph, weight)
-                case "int8" | "int4" | "int8-blocks":
+                case "int8" | "int4":
                     _shrink_table(model.graph, weight)
         RemoveUnusedNodesPass()(model)  # such as a ReLU that quantizing its output made redundant
         drop_inferred_types(model.graph)
-
-
-def _multiplied_by_encoder(graphs: Collection[ir.Model]) -> list[str]:
-    encoders = [model.graph for model in graphs if tensor_names.SOURCE in {value.name for value in model.graph.inputs}]
-    return [weight.name for graph in encoders for weight in quantizable_weights(graph) if weight.products]
 
 
 def _convert_to_fp16(graphs: Collection[ir.Model], dialect: Dialect) -> None:
@@ -135,9 +115,8 @@ def _with_lookups(gram: Gram) -> Gram:
 
 
 def _supported(weight: QuantizableWeight, precision: Precision) -> Precision:
-    """Return the precision, or int8 if no block size divides the channels."""
-    block_size = BLOCK_SIZE.get(precision)
-    no_blocks = block_size is not None and weight.is_matrix and block_size(weight.channels().shape[1]) is None
+    """Return the precision, or int8 instead of int4 if no block size divides the channels."""
+    no_blocks = precision == "int4" and weight.is_matrix and int4_block_size(weight.channels().shape[1]) is None
     return "int8" if no_blocks else precision
 
 

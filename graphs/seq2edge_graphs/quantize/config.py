@@ -6,7 +6,7 @@ from typing import Literal
 
 from seq2edge.errors import UsageError
 
-TargetPrecision = Literal["fp32", "fp16", "fp16-compute", "int8", "int8-blocks", "int4", "auto"]
+TargetPrecision = Literal["fp32", "fp16", "fp16-compute", "int8", "int4", "auto"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,7 +36,7 @@ class QuantizationConfig:
             raise UsageError("--keep-precision cannot be used with --precision fp32, which is the highest")
         if self.precision == "fp16-compute" and self.keep:
             raise UsageError("--keep-precision cannot be used with --precision fp16-compute, which rounds everything")
-        if self.calibration and self.precision not in ("int8", "int8-blocks", "int4", "auto"):
+        if self.calibration and self.precision not in ("int8", "int4", "auto"):
             raise UsageError(f"--calibrate is for rounding to 8 and 4 bits, not for --precision {self.precision}")
         if self.max_bleu_loss is not None and not self.max_bleu_loss >= 0:
             raise UsageError(f"--max-bleu-loss is {self.max_bleu_loss}, but must be at least 0")

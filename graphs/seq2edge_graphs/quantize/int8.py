@@ -45,6 +45,7 @@ from seq2edge_graphs.quantize.weights import QuantizableWeight, is_transposed
 Ranges = Mapping[str, float]  # the largest magnitude on the left of a weight's products, by its name
 
 SIGNED, UNSIGNED = 127, 255  # steps from 0 to the largest magnitude
+FEW_ROWS = 8  # for which multiplying the output with the scales of its columns is faster than preparing them
 
 
 class Int8Quantizer:
@@ -82,13 +83,31 @@ class Int8Quantizer:
             last, added = _with_bias(product) if bias is None else (product, bias)
             if rows.is_static and added is not None and not _is_output(last.outputs[0]):
                 product, bias, inside = last, None, [None, added]
-            inputs = [rows.integers, matrix, rows.largest, scale, rows.zero_point, *inside]
+            scales = [rows.largest, scale]
+            if rows.is_static and _is_output(last.outputs[0]):
+                scales = self._output_scales(tape, rows, scale)
+            inputs = [rows.integers, matrix, *scales, rows.zero_point, *inside]
             output = tape.op("MatMulIntegerToFloat", inputs, domain=MICROSOFT)
         else:
             output = _multiply_portably(tape, rows, matrix, scale)
         if bias is not None:
             tape.op("Add", [output, bias])
         replace_node(self.graph, product, tape)
+
+    def _output_scales(self, tape: ir.tape.Tape, rows: "QuantizedRows", scale: ir.Value) -> list[ir.Value]:
+        """Return the scales of a product with many columns, prepared for few rows.
+
+        onnxruntime multiplies both scales in each call, column by column, which takes longer than one row needs for
+        them. It does not if the scales have an axis more than the matrix: then the output is multiplied by them
+        afterwards. Few rows get that axis. All rows have the same bits, since the scales of rows and columns are
+        multiplied here, once, when the graph is loaded.
+        """
+        zero, one = (constant(self.graph, f"columns.{number}", np.array([number])) for number in (0, 1))
+        both = tape.op("Mul", [tape.op("Unsqueeze", [scale, zero]), rows.largest])  # (1, N)
+        count = tape.op("Shape", [rows.integers], {"start": 0, "end": 1})
+        many = tape.op("Div", [count, constant(self.graph, "columns.many", np.array([FEW_ROWS + 1]))])  # 0 for few
+        axes = tape.op("Slice", [zero, many, one])  # the first axis for few rows, none for many
+        return [constant(self.graph, "columns.factor", np.float32(1)), tape.op("Unsqueeze", [both, axes])]
 
     def _replace_lookup(self, lookup: ir.Node, table: ir.Value, scales: ir.Value, steps: int) -> None:
         ids, tape = lookup.inputs[1], ir.tape.Tape()

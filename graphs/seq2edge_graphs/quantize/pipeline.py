@@ -23,6 +23,7 @@ from seq2edge_graphs.quantize.config import QuantizationConfig
 from seq2edge_graphs.quantize.rewrite import compare_bundles, load_graphs, temporary_bundle, write_graphs
 
 TOOLS = ("onnx-ir", "numpy")
+MOST_TEXTS = 200  # to calibrate with; they are translated one by one
 Progress = Callable[[str], None]
 Explain = Callable[[PrecisionChoice], None]  # receives the choice of "auto"
 
@@ -96,12 +97,16 @@ def _check_fp32(bundle: Bundle) -> None:
 
 
 def _calibrate(bundle: Bundle, config: QuantizationConfig, progress: Progress) -> Calibration:
-    """Calibrate what the precision needs; the graphs of other devices round without calibration."""
-    grams, ranges = config.precision in ("int4", "auto"), config.precision in ("int8", "int8-blocks", "auto")
+    """Calibrate what the precision needs; the graphs of other devices round without calibration.
+
+    The texts to measure on are good for ranges as well, but not for 4 bits, which would look better on them.
+    """
+    grams, ranges = config.precision in ("int4", "auto"), config.precision in ("int8", "auto")
     if bundle.manifest.dialect == "portable" or not (grams or ranges):
         return NO_CALIBRATION
     progress("calibrating")
-    return calibrate(bundle, config.calibration, grams=grams, ranges=ranges)
+    texts = config.calibration or ([] if grams else (config.texts or [])[:MOST_TEXTS])
+    return calibrate(bundle, texts, grams=grams, ranges=ranges)
 
 
 def _plan(

@@ -2,7 +2,7 @@
 
 onnxruntime folds the expansion into a constant, so the graph computes in float32. This is how float16 runs on execution
 providers without float16 arithmetic, such as the CPU, and how tables are stored that nothing multiplies with. The
-rounding to 8-bit integers and the bfloat16 scales are shared with ``int8.py`` and ``blockwise.py``.
+rounding to 8-bit integers and the bfloat16 scales are shared with ``int8.py`` and ``int4.py``.
 """
 
 from dataclasses import dataclass

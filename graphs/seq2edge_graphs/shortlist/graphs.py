@@ -36,6 +36,7 @@ class OutputProjection:
 
     product: ir.Node
     matrix: ir.Value  # (K, V), or (V, K) if the product transposes it
+    row_scale: ir.Value | None  # of the left side
     scales: ir.Value | None  # (V,)
     bias: ir.Value | None  # (V,)
     reshape: ir.Node | None
@@ -128,9 +129,18 @@ def find_output_projection(graph: ir.Graph) -> OutputProjection:
         )
     if node.op_type == "Gemm" and len(node.inputs) > 2:
         bias = node.inputs[2]
-    matrix, scales = node.inputs[1], node.inputs[3] if node.domain == MICROSOFT else None
+    matrix, (row_scale, scales) = node.inputs[1], _scales(node) if node.domain == MICROSOFT else (None, None)
     assert matrix is not None
-    return OutputProjection(node, matrix, scales, bias, reshape, logits)
+    return OutputProjection(node, matrix, row_scale, scales, bias, reshape, logits)
+
+
+def _scales(product: ir.Node) -> tuple[ir.Value | None, ir.Value | None]:
+    """Return the scales on the left and on the right; ``int8.py`` multiplies those that are constants."""
+    unsqueeze = _producer(product, 3)
+    if not _is(unsqueeze, "Unsqueeze"):
+        return product.inputs[2], product.inputs[3]
+    both = _producer(unsqueeze, 0)
+    return _input_of(both, 1), _input_of(_producer(both, 0), 0)
 
 
 def _is(node: ir.Node | None, operator: str) -> bool:
@@ -169,7 +179,7 @@ def _replace_projection(
     if scales is None:
         output = tape.op("MatMul", [left, matrix])
     else:
-        inputs = [left, matrix, product.inputs[2], scales, product.inputs[4]]
+        inputs = [left, matrix, projection.row_scale, scales, product.inputs[4]]
         output = tape.op(product.op_type, inputs, domain=product.domain)
     if projection.reshape is not None:
         output = tape.op("Reshape", [output, _logits_shape(graph, tape, projection.sizes)])

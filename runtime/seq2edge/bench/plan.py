@@ -18,7 +18,6 @@ PEER_PRECISION = {
     "fp16": "fp32",
     "fp16-compute": "fp32",
     "int8": "int8",
-    "int8-blocks": "int8",
     "int4": "int8",
     "mixed": "int8",
 }

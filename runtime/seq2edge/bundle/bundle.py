@@ -25,7 +25,7 @@ MAX_GRAPH_BYTES = 2**25  # a graph has hundreds of kilobytes; the weights are in
 MAX_NAME_BYTES = 255  # the limit of most file systems
 MAX_POSITIONS, MAX_BEAMS = 1_000_000, 1_000  # more than any model needs
 
-Precision = Literal["fp32", "fp16", "fp16-compute", "int8", "int8-blocks", "int4", "mixed"]
+Precision = Literal["fp32", "fp16", "fp16-compute", "int8", "int4", "mixed"]
 Dialect = Literal["ort", "portable"]
 FileState = tuple[int, ...]
 

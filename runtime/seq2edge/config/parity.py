@@ -56,7 +56,6 @@ LIMITS = {
     "int4": Limits(clear_agreement=0.95, mean_kl=1e-1, bleu_loss=1.0, layer_difference=0.5),
 }
 LIMITS["mixed"] = LIMITS["int4"]
-LIMITS["int8-blocks"] = LIMITS["int8"]
 LIMITS["fp16-compute"] = LIMITS["fp16"]  # it also rounds activations, to the same type
 
 

@@ -74,7 +74,7 @@ DEVICES = {
             requires="nothing else",
             dialects=("ort", "portable"),
             # onnxruntime converts fp16-compute to float32.
-            precisions=("fp32", "fp16", "fp16-compute", "int8", "int8-blocks", "int4", "mixed"),
+            precisions=("fp32", "fp16", "fp16-compute", "int8", "int4", "mixed"),
         ),
         Device(
             name="cuda",

@@ -28,7 +28,7 @@ def test_small_weights_and_biases_are_not_quantized() -> None:
 
 @pytest.mark.parametrize(
     ("precision", "higher"),
-    [("int4", "int8"), ("int8", "fp16"), ("int8-blocks", "fp16"), ("fp16", "fp32"), ("fp32", "fp32")],
+    [("int4", "int8"), ("int8", "fp16"), ("fp16", "fp32"), ("fp32", "fp32")],
 )
 def test_weights_that_match_a_pattern_get_the_next_higher_precision(precision: Precision, higher: Precision) -> None:
     assert plan_precision(graphs(), precision) == {"tokens.weight": precision, "linear.weight": precision}
