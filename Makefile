@@ -8,16 +8,21 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constr
 
 OPTIMUM := .venv-optimum
 ONE_THREAD := OMP_NUM_THREADS=1
-# Sources and references to measure on; small built-in sets by default. PAIRS: the training pairs of the default model
-# (source<TAB>target lines), to measure its shortlist.
-FLORES ?=
-LINES ?= 32
+# Texts to measure the speed on, small built-in sets by default: English and Chinese, one sentence per line, which a tab
+# and its reference may follow. LINES: of the file that all cores translate, 10,000 (OPUS-MT: 1,000) by default.
+ENGLISH ?=
+CHINESE ?=
+LINES ?=
+SPEED := $(if $(ENGLISH),--text default $(ENGLISH) --text bergamot $(ENGLISH)) $(if $(CHINESE),--text opus $(CHINESE)) \
+	$(if $(LINES),--lines $(LINES))
+# Sources and references to measure precisions on. PAIRS: the training pairs of the default model (source<TAB>target
+# lines), to measure its shortlist.
 DEV ?= models/en-pt/dev.en models/en-pt/dev.pt
 PAIRS ?=
 # More of the default model: texts to measure its quality on, and its teacher (see benchmarks/default_model.py).
 TEXTS ?=
 
-.PHONY: demo test test-fast test-cpu test-backends test-cpus test-fuzz test-trust test-trust-full test-corpus slow peers check format default-digest bench bench-render bench-quick optimum lock sbom clean help
+.PHONY: demo test test-fast test-cpu test-backends test-cpus test-fuzz test-trust test-trust-full test-corpus slow peers check format default-digest bench bench-guard bench-render bench-quick optimum lock sbom clean help
 
 help: ## list all targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -118,7 +123,7 @@ bench: $(READY) $(OPTIMUM)/ready ## run all benchmarks into benchmarks/results a
 	@$(PIP) --editable '.[bench]'
 	$(ONE_THREAD) $(BIN)/python benchmarks/limits.py
 	$(ONE_THREAD) $(BIN)/python benchmarks/cold_start.py
-	$(ONE_THREAD) $(BIN)/python benchmarks/versus_peers.py $(if $(FLORES),--flores $(FLORES)) --lines $(LINES)
+	$(ONE_THREAD) $(BIN)/python benchmarks/versus_peers.py $(SPEED)
 	$(ONE_THREAD) $(BIN)/python benchmarks/growth.py
 	$(ONE_THREAD) $(BIN)/python benchmarks/memory.py
 	$(ONE_THREAD) $(BIN)/python benchmarks/nodes.py
@@ -130,10 +135,20 @@ bench: $(READY) $(OPTIMUM)/ready ## run all benchmarks into benchmarks/results a
 	$(ONE_THREAD) $(BIN)/python benchmarks/shortlist_products.py
 	$(ONE_THREAD) $(BIN)/python benchmarks/shortlist.py base
 	$(if $(PAIRS),$(ONE_THREAD) $(BIN)/python benchmarks/shortlist.py default --learn $(PAIRS) --dev $(DEV))
+	$(GUARD) --json $(KEPT)
 	$(BIN)/python benchmarks/render.py
 
 default-digest: $(READY) ## vet the default model's bundle after it was replaced, and write its digests into the code
 	$(BIN)/python models/digest.py
+
+# What users notice of the default model. The kept results belong to one CPU; on another one, the guard only reports.
+GUARD := $(BIN)/seq2edge bench --batch-size 1 --batch-size 32 --num-beams 1 --num-beams 4
+KEPT := benchmarks/results/guard.json
+bench-guard: $(READY) ## compare the speed of the default model with the kept results; fails if it became worse
+	@mkdir -p build/bench
+	$(GUARD) --json build/bench/guard.json
+	@test -e $(KEPT) || { cp build/bench/guard.json $(KEPT); echo "$(KEPT) is new: these results are kept"; }
+	$(BIN)/seq2edge bench --compare $(KEPT) build/bench/guard.json --guard
 
 bench-render: $(READY) ## render the tables and pictures from benchmarks/results
 	$(BIN)/python benchmarks/render.py
@@ -144,6 +159,7 @@ bench-quick: $(READY) $(OPTIMUM)/ready ## smoke test of every benchmark
 		set -- $$script; $(ONE_THREAD) $(BIN)/python benchmarks/$$1.py $$2 --quick || exit 1; done
 	$(BIN)/seq2edge export models/en-pt build/bench/en-pt --force
 	$(ONE_THREAD) $(BIN)/python benchmarks/precisions.py quick build/bench/en-pt $(DEV) --checkpoint models/en-pt --quick
+	$(BIN)/python benchmarks/render.py --quick > build/bench/pages.md
 
 optimum: $(OPTIMUM)/ready ## set up the environment of optimum-onnx, which needs an older transformers
 

@@ -2,6 +2,7 @@
 
     python benchmarks/render.py             rewrite the tables and draw the pictures
     python benchmarks/render.py --check     only check that the pages are up to date
+    python benchmarks/render.py --quick     only check that what --quick runs have written can be rendered
 
 A table stands between the markers  <!-- bench:NAME -->  and  <!-- /bench -->.
 """
@@ -13,8 +14,8 @@ from pathlib import Path
 
 import click
 
-from goals import goal_rows
-from results import RESULTS, Row, read
+from goals import ALL_CORES, COLUMNS, FP32, INT8, OURS, WORKS, goal_rows, ratios, seconds_of, two_digits
+from results import QUICK_RESULTS, RESULTS, Row, read
 
 ROOT = Path(__file__).parents[1]
 PAGES = tuple(
@@ -29,7 +30,6 @@ PAGES = tuple(
 )
 MARKER = re.compile(r"(<!-- bench:([a-z0-9-]+) -->\n)(.*?)(<!-- /bench -->)", re.DOTALL)
 NOT_YET = "Not measured yet: `make bench` fills this in.\n"
-WORKS = {"base": "base model", "opus": "OPUS-MT zh-en", "default": "default en-pt"}
 DEFAULT_MODEL = "default en-pt"  # the name that its rows in precisions.jsonl have
 IN_README = {
     "seq2edge fp32": "fp32",
@@ -37,14 +37,20 @@ IN_README = {
     "seq2edge int4 calibrated": "int4, calibrated",
     "CTranslate2 int8": "CTranslate2 int8",
 }
+KERNELS = ("avx2", "avx_vnni", "avx512_vnni", "amx_int8", "asimddp", "i8mm")  # of 8-bit products, slower ones first
 LOADING = ("megabytes", "beyond_runtime", "ratio")
 TIMES = ("greedy, batch 1", "greedy, batch 16", "beam 4, batch 16")
 
 
 @click.command()
 @click.option("--check", is_flag=True, help="Change nothing; exit with 1 if a page is out of date.")
-def main(check: bool) -> None:
+@click.option("--quick", is_flag=True, help="Render what --quick runs have written, and draw it in build/bench.")
+def main(check: bool, quick: bool) -> None:
     """Render all pages."""
+    if quick:
+        print(*(block(QUICK_RESULTS) for block in BLOCKS.values()), sep="\n")
+        draw_pictures(QUICK_RESULTS, QUICK_RESULTS.parent)
+        return
     stale = [page for page in PAGES if page.exists() and rendered(page.read_text("utf-8")) != page.read_text("utf-8")]
     for page in stale:
         print(f"{page.relative_to(ROOT)} is out of date: run  make bench-render" if check else page.relative_to(ROOT))
@@ -52,9 +58,13 @@ def main(check: bool) -> None:
             page.write_text(rendered(page.read_text("utf-8")), encoding="utf-8")
     if check:
         sys.exit(bool(stale))
+    draw_pictures(RESULTS, ROOT / "docs")
+
+
+def draw_pictures(folder: Path, target: Path) -> None:
     from pictures import draw_all
 
-    for picture in draw_all(RESULTS, ROOT / "docs"):
+    for picture in draw_all(folder, target):
         print(picture.relative_to(ROOT))
 
 
@@ -120,96 +130,104 @@ def machine(folder: Path) -> str:
 def _machine(rows: list[Row], *, named: bool) -> str:
     found = rows[0]["machine"]
     works = ", ".join(dict.fromkeys(WORKS[row["work"]] for row in rows)) + ": " if named else ""
-    tools = list(dict.fromkeys(row["tool"] for row in rows))
+    tools = "; ".join(dict.fromkeys(row["tool"] for row in rows))
     loads = sorted({row["machine"]["load_average"] for row in rows if row["machine"]["load_average"] is not None})
     load = f"; load average when a run began {loads[0]} to {loads[-1]}" if loads else ""
-    return (
-        f"{works}{found['cpu']} ({' '.join(found['flags'])}), {found['allowed_cores']} of {found['cores']} cores, "
-        f"{found['system']}, Python {found['python']}; {'; '.join(tools)}{load}; {found['time'][:10]}.\n"
-    )
+    cpu = f"{works}{found['cpu']} ({' '.join(found['flags'])}), {found['allowed_cores']} of {found['cores']} cores"
+    software = f"{found['system']}, Python {found['python']}; {tools}{load}; {found['time'][:10]}"
+    return f"{cpu}, {software}.\n"
 
 
 def versus(work: str) -> Callable[[Path], str]:
-    """All systems on one work."""
+    """All engines on one work."""
 
     def block(folder: Path) -> str:
-        rows = [row for row in read("versus_peers", folder) if row["work"] == work]
-        if not rows:
-            return ""
-        rivals = list(dict.fromkeys(name for row in rows for name in row["beside"]))
-        scored = any(row["bleu"] is not None for row in rows)
-        head = ["search", "batch", "system", "ms/sentence", "p50", "p95", "p99", "first token", "tokens/s"]
-        head += (["BLEU"] if scored else []) + [text for name in rivals for text in (f"vs {name}", "equal")]
-        return table(head, [_versus_row(row, rivals, scored) for row in rows])
+        rows = sorted((row for row in read("versus_peers", folder) if row["work"] == work), key=_place)
+        head = ["setting", "precision", "engine", "lines", "lines/s", "ms/line", "CPU ms/line"]
+        head += [f"{OURS} is", "equal outputs", "BLEU"]
+        return table(head, [_versus_row(row, rows) for row in rows]) if rows else ""
 
     return block
 
 
-def _versus_row(row: Row, rivals: list[str], scored: bool) -> list[str]:
-    latency = row["latency"]
-    cells = [
-        search_name(row["setting"]["num_beams"]),
-        str(row["setting"]["batch_size"]),
-        system_name(row),
-        f"{1e3 * min(row['rounds']) / row['sentences']:.1f}",
-        *(f"{latency[name]:.1f}" for name in ("p50", "p95", "p99")),
-        f"{row['first_token']['p50']:.1f}",
-        f"{row['tokens_per_second']:,.0f}",
+def _place(row: Row) -> tuple[bool, int, int]:
+    return row["precision"] != "int8", COLUMNS.index(row["column"]), row["num_beams"]
+
+
+def _versus_row(row: Row, rows: list[Row]) -> list[str]:
+    same = ("precision", "column", "num_beams")
+    [ours] = (one for one in rows if one["engine"] == OURS and all(one[key] == row[key] for key in same))
+    is_ours, seconds = row["engine"] == OURS, seconds_of(row)
+    return [
+        setting_name(row),
+        row["precision"],
+        f"**{OURS}**" if is_ours else row["engine"],
+        f"{row['lines']:,}",
+        f"{row['lines'] / seconds:,.1f}",
+        f"{1e3 * min(row['wall']) / row['lines']:.2f}",
+        f"{1e3 * min(row['cpu']) / row['lines']:.2f}" if row["cpu"] else "",
+        "" if is_ours else f"{seconds / seconds_of(ours):.2f}x",
+        "" if is_ours else f"{row['equal']:,}",
+        "" if row["bleu"] is None else f"{row['bleu']:.2f}",
     ]
-    if scored:
-        cells.append("" if row["bleu"] is None else f"{row['bleu']:.2f}")
-    for name in rivals:
-        beside = row["beside"].get(name)
-        cells += [ratio_text(beside["ratio"]), f"{beside['equal']}/{row['sentences']}"] if beside else ["", ""]
-    return cells
+
+
+def setting_name(row: Row) -> str:
+    """Name what was done: the base model has other batches than the rest of its column."""
+    search = search_name(row["num_beams"])
+    if row["column"] == ALL_CORES:
+        return f"file, {row['workers']} cores, {search}"
+    batch = "all at once" if row["batch_size"] is None else f"batch {row['batch_size']}"
+    return f"{batch}, {search}"
 
 
 def speed_picture(folder: Path) -> str:
-    return "![Tokens per second of every system](performance.png)\n" if read("versus_peers", folder) else ""
+    precisions = dict.fromkeys(row["precision"] for row in read("versus_peers", folder))
+    return "\n".join(f"![Speed of every engine in {one}](performance-{one}.png)\n" for one in precisions)
 
 
 def speed(folder: Path) -> str:
-    """Speed relative to CTranslate2 for each model and precision, all searches in one cell."""
-    rows = [row for row in read("versus_peers", folder) if "ctranslate2" in row["beside"]]
-    if not rows:
-        return ""
-    batches = sorted({row["setting"]["batch_size"] for row in rows})
-    searches = sorted({row["setting"]["num_beams"] for row in rows})
-    found: dict[tuple[str, str], dict[tuple[int, int], str]] = {}
-    for row in rows:
-        setting, ratio = row["setting"], row["beside"]["ctranslate2"]["ratio"]["best"]
-        key = row["work"], row["precision"]
-        found.setdefault(key, {})[setting["batch_size"], setting["num_beams"]] = f"{ratio:.2f}x"
-    head = ["model", "precision", *(f"batch {size}" for size in batches)]
-    body = [
-        [WORKS[work], precision, *(_of_searches(cells, size, searches) for size in batches)]
-        for (work, precision), cells in found.items()
-    ]
-    return table(head, body)
-
-
-def _of_searches(cells: dict[tuple[int, int], str], size: int, searches: list[int]) -> str:
-    ratios = [cells.get((size, beams), "") for beams in searches]
-    return " / ".join(ratios) if any(ratios) else ""
+    """Speed relative to the fastest peer and its target, for each model, precision and setting."""
+    targets = {(work, "int8"): floors for work, floors in INT8.items()}
+    targets |= {(work, "fp32"): tuple(floor and FP32 for floor in floors) for work, floors in INT8.items()}
+    return _speed(folder, {key: floors for key, floors in targets.items() if key != ("bergamot", "fp32")})
 
 
 def speed_in_readme(folder: Path) -> str:
-    """Speed relative to CTranslate2 in int8: the range over all batch sizes."""
-    rows = [
-        row for row in read("versus_peers", folder) if "ctranslate2" in row["beside"] and row["precision"] == "int8"
+    """Draw and list the speed in int8."""
+    found = _speed(folder, {(work, "int8"): floors for work, floors in INT8.items()})
+    cpus = {_cpu(row["machine"]) for row in read("versus_peers", folder)}
+    return f"![Speed](docs/performance-int8.png)\n\n{found}\n{'; '.join(sorted(cpus))}.\n" if found else ""
+
+
+def _cpu(machine: Row) -> str:
+    """Name a CPU with the instructions that its products use, and its cores."""
+    *_, kernels = ("no fast kernels", *(flag for flag in KERNELS if flag in machine["flags"]))
+    return f"{machine['cpu']} ({kernels}), {machine['allowed_cores']} cores"
+
+
+def _speed(folder: Path, targets: dict[tuple[str, str], tuple[float | None, ...]]) -> str:
+    rows, several = read("versus_peers", folder), len({precision for _, precision in targets}) > 1
+    body = [
+        [
+            WORKS[work] + (f", {precision}" if several else ""),
+            *(
+                _cell(ratios(rows, work, precision, column), floor)
+                for column, floor in zip(COLUMNS, floors, strict=True)
+            ),
+        ]
+        for (work, precision), floors in targets.items()
     ]
-    ratios: dict[str, dict[str, list[float]]] = {}
-    for row in rows:
-        search = search_name(row["setting"]["num_beams"])
-        ratio = row["beside"]["ctranslate2"]["ratio"]["best"]
-        ratios.setdefault(WORKS[row["work"]], {}).setdefault(search, []).append(ratio)
-    searches = list(dict.fromkeys(search for cells in ratios.values() for search in cells))
-    body = [[work, *(_range(cells.get(search, [])) for search in searches)] for work, cells in ratios.items()]
-    return table(["int8", *searches], body) if body else ""
+    return table(["", *COLUMNS], body) if rows else ""
 
 
-def _range(ratios: list[float]) -> str:
-    return "-".join(dict.fromkeys(f"{ratio:.2f}x" for ratio in (min(ratios), max(ratios)))) if ratios else ""
+def _cell(found: dict[int, float], floor: float | None) -> str:
+    if floor is None:
+        return ""
+    if not found:
+        return f"? ≥{floor:g}"
+    ratio = min(found.values())
+    return f"**{two_digits(ratio)}** ≥{floor:g}" if ratio >= floor else f"{two_digits(ratio)} <{floor:g}"
 
 
 def growth(folder: Path) -> str:
@@ -443,6 +461,7 @@ BLOCKS: dict[str, Callable[[Path], str]] = {
     "versus-base": versus("base"),
     "versus-opus": versus("opus"),
     "versus-default": versus("default"),
+    "versus-bergamot": versus("bergamot"),
     "growth": growth,
     "memory": memory,
     "cold-start": cold_start,

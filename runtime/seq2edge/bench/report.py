@@ -168,6 +168,13 @@ class Change:
         return self.after / self.before - 1
 
     @property
+    def is_worse(self) -> bool:
+        """Whether it became slower or larger, or lost BLEU, beyond noise; the length of outputs is neither."""
+        if self.what == "target tokens" or not self.beyond_noise:
+            return False
+        return self.after < self.before if self.what == "BLEU" else self.after > self.before
+
+    @property
     def beyond_noise(self) -> bool:
         if self.what == "BLEU":
             return abs(self.after - self.before) > self.noise
@@ -191,6 +198,14 @@ def differing_machines(before: Report, after: Report) -> list[str]:
     names = sorted(old.versions.keys() | new.versions.keys())
     pairs |= {name: (old.versions.get(name, "none"), new.versions.get(name, "none")) for name in names}
     return [f"{name}: {one} before, {other} after" for name, (one, other) in pairs.items() if one != other]
+
+
+def regressions(before: Report, after: Report) -> list[Change] | None:
+    """Return what became worse beyond noise; None if the runs come from different CPUs, whose times do not compare."""
+    old, new = before.machine, after.machine
+    if (old.cpu, old.flags) != (new.cpu, new.flags):
+        return None
+    return [change for change in compare(before, after) if change.is_worse]
 
 
 def describe_changes(before: Report, after: Report) -> str:

@@ -18,7 +18,7 @@ GROUPS = {
     "Measurements": "batch_sizes num_beams new_tokens rounds memory threads",
     "Device": "devices provider_options strict_device require_signature",
     "Other tools": "against checkpoint optimum_python",
-    "Output": "json_file plot compare",
+    "Output": "json_file plot compare guard",
 }
 EXAMPLES = {
     "-m BUNDLE --batch-size 1 --batch-size 16 --num-beams 1 --num-beams 4": "four combinations",
@@ -59,6 +59,7 @@ EXAMPLES = {
 @click.option("--json", "json_file", type=FILE, help="Write all results to this file.")
 @click.option("--plot", type=FILE, help="Draw latency and throughput (.png, .svg or .pdf).")
 @click.option("--compare", type=FILE, nargs=2, metavar="BEFORE AFTER", help="Only compare two --json files.")
+@click.option("--guard", is_flag=True, help="With --compare: exit with 1 if a figure became worse on the same CPU.")
 def command(
     models: tuple[Path, ...],
     source: Path | None,
@@ -73,6 +74,7 @@ def command(
     json_file: Path | None,
     plot: Path | None,
     compare: tuple[Path, Path] | None,
+    guard: bool,
     **settings: Any,
 ) -> None:
     """Measure bundles on the same sentences in turns: latency, throughput, memory, and BLEU with --reference.
@@ -90,8 +92,8 @@ def command(
     from seq2edge.errors import UsageError
     from seq2edge.scoring.plot import check_picture
 
-    if compare is not None:
-        _show_changes(*compare)
+    if compare is not None or guard:
+        _show_changes(compare, guard=guard)
         return
     if plot is not None:
         check_picture(plot)
@@ -126,10 +128,22 @@ def _device_configs(
     return tuple(DeviceConfig(device=name, options=options, strict=strict) for name in names)
 
 
-def _show_changes(before: Path, after: Path) -> None:
-    from seq2edge.bench.report import describe_changes, read_report
+def _show_changes(files: tuple[Path, Path] | None, *, guard: bool) -> None:
+    from seq2edge.bench.report import describe_changes, read_report, regressions
+    from seq2edge.errors import UsageError
 
-    click.echo(describe_changes(read_report(before), read_report(after)))
+    if files is None:
+        raise UsageError("--guard judges what --compare finds: give both")
+    reports = read_report(files[0]), read_report(files[1])
+    click.echo(describe_changes(*reports))
+    if not guard:
+        return
+    worse = regressions(*reports)
+    if worse is None:
+        click.echo("the CPUs differ, so nothing is judged")
+    elif worse:
+        click.echo(f"{len(worse)} of them became worse")
+        click.get_current_context().exit(1)
 
 
 def _read(path: Path | None, lines: int | None) -> list[str] | None:

@@ -3,12 +3,13 @@
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from seq2edge.bench.report import read_report
+from seq2edge.bench.report import read_report, write_report
 from seq2edge.bundle.bundle import DEFAULT_BUNDLE
 
 
@@ -64,6 +65,19 @@ def test_a_file_compared_with_itself_has_not_changed(done: Any) -> None:
     assert found.stdout == "0 of 24 figures changed beyond noise\n"
 
 
+def test_the_guard_fails_if_something_became_worse_and_judges_only_the_same_cpu(done: Any, tmp_path: Path) -> None:
+    slow, elsewhere = tmp_path / "slow.json", tmp_path / "elsewhere.json"
+    report = read_report(done[1])
+    slower = [replace(one, rounds=tuple(9 * seconds for seconds in one.rounds)) for one in report.measurements]
+    write_report(replace(report, measurements=tuple(slower)), slow)
+    write_report(replace(report, machine=replace(report.machine, cpu="another")), elsewhere)
+    assert bench("--compare", slow, done[1], "--guard").returncode == 0
+    assert bench("--compare", elsewhere, slow, "--guard").stdout.endswith("the CPUs differ, so nothing is judged\n")
+    failed = bench("--compare", done[1], slow, "--guard")
+    assert (failed.returncode, failed.stderr) == (1, "")
+    assert failed.stdout.endswith("4 of them became worse\n")
+
+
 def test_forced_lengths_references_and_a_picture(texts: Path, tmp_path: Path) -> None:
     pytest.importorskip("sacrebleu")
     pytest.importorskip("matplotlib")
@@ -91,6 +105,7 @@ def test_forced_lengths_references_and_a_picture(texts: Path, tmp_path: Path) ->
         (["--device", "tpu"], "there is no device 'tpu'"),
         (["--device", "cuda", "--against", "torch", "--checkpoint", "x"], "peers are measured on the CPU"),
         (["--compare", "a.json", "b.json"], "a.json cannot be read"),
+        (["--guard"], "--guard judges what --compare finds: give both"),
     ],
 )
 def test_errors_are_one_sentence(arguments: list[str], message: str) -> None:

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from bench_reports import MACHINE, OURS, report
 
-from seq2edge.bench.report import compare, describe_changes, differing_machines
+from seq2edge.bench.report import compare, describe_changes, differing_machines, regressions
 from seq2edge.errors import DataError
 
 
@@ -63,3 +63,17 @@ def test_another_machine_or_version_is_told() -> None:
         "CPU: a CPU before, another CPU after",
         "onnxruntime: 1.31.1 before, 1.32.0 after",
     ]
+
+
+def test_a_regression_is_slower_larger_or_loses_bleu() -> None:
+    worse = replace(OURS, rounds=(0.12, 0.121, 0.122), size=8_000_001, target_tokens=49, bleu=43.48)
+    found = regressions(report(OURS), report(worse))
+    assert found is not None
+    assert [change.what for change in found] == ["ms/sentence", "MB on disk", "BLEU"]
+    assert regressions(report(worse), report(OURS)) == []
+
+
+def test_another_cpu_is_not_judged() -> None:
+    slower = report(replace(OURS, rounds=(0.2, 0.2, 0.2)))
+    for other in (replace(MACHINE, cpu="another CPU"), replace(MACHINE, flags=("avx2", "avx512_vnni"))):
+        assert regressions(replace(report(OURS), machine=other), slower) is None
