@@ -1,0 +1,163 @@
+"""Hold the bundles of the server: chosen by languages, loaded at first use, replaced without a failed request."""
+
+import asyncio
+import re
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from seq2edge.bundle import tensor_names
+from seq2edge.bundle.bundle import Manifest, file_state, read_manifest
+from seq2edge.errors import BundleError, Seq2EdgeError, UsageError
+from seq2edge.serve.settings import ApiError, language_name
+from seq2edge.translator import Translator
+
+NAMED = re.compile(r"(?P<source>[\w-]+):(?P<target>[\w-]+)=(?P<folder>.+)")
+
+
+@dataclass(frozen=True)
+class Model:
+    """A bundle on disk, and the languages that it translates."""
+
+    name: str
+    folder: Path
+    manifest: Manifest
+    state: object  # changes when the bundle is replaced
+    sources: tuple[str, ...]
+    targets: tuple[str, ...]
+
+    @property
+    def has_scorer(self) -> bool:
+        """Whether it can align the words of a text and its translation."""
+        return tensor_names.SCORER in self.manifest.files
+
+    def languages(self, source: str, target: str) -> dict[str, str]:
+        """Return the options that name the languages to a multilingual model."""
+        tagged = self.manifest.languages
+        options = {"source_lang": source if tagged.source_tag != "none" else ""}
+        options |= {"target_lang": target if tagged.target_tag != "none" else ""}
+        return {name: value for name, value in options.items() if value}
+
+    def describe(self) -> dict[str, Any]:
+        manifest = self.manifest
+        return {
+            "name": self.name,
+            "source_languages": self.sources,
+            "target_languages": self.targets,
+            "family": manifest.family,
+            "precision": manifest.precision,
+            "parameters": manifest.parameters,
+            "max_tokens": manifest.max_positions,
+            "alignment": self.has_scorer,
+            "license": manifest.rights.license,
+            "attribution": manifest.rights.attribution,
+        }
+
+
+def read_model(argument: str, name: str | None = None) -> Model:
+    """Read the manifest of a bundle: a folder, or SOURCE:TARGET=FOLDER where it does not name its languages."""
+    named = NAMED.fullmatch(argument)
+    folder = Path(named["folder"] if named else argument)
+    path = folder / tensor_names.MANIFEST
+    if not path.is_file():
+        raise BundleError(f"{folder} is not a bundle: it has no {tensor_names.MANIFEST}")
+    state = file_state(path)
+    manifest = read_manifest(path.read_bytes(), path)
+    languages = manifest.languages
+    sources = (*languages.codes,) if languages.source_tag != "none" else (languages.source,)
+    targets = (*languages.codes,) if languages.target_tag != "none" else (languages.target,)
+    if named:
+        sources, targets = (named["source"],), (named["target"],)
+    if not all((*sources, *targets)):
+        raise UsageError(f"{folder} does not say what it translates: name its languages, as in -m en:pt={folder}")
+    return Model(name or folder.resolve().name, folder, manifest, state, sources, targets)
+
+
+class Models:
+    """All bundles of a server, and the translators of those that were used last."""
+
+    def __init__(self, arguments: Sequence[str], load: Callable[[Path], Translator], *, max_loaded: int = 4) -> None:
+        self._arguments, self._load, self.max_loaded = list(arguments), load, max_loaded
+        self.models: dict[str, Model] = {}
+        for argument in arguments:
+            model = read_model(argument)
+            name = model.name if model.name not in self.models else f"{model.name}-{len(self.models) + 1}"
+            self.models[name] = read_model(argument, name)
+        self._loaded: OrderedDict[str, tuple[object, Translator]] = OrderedDict()
+        self._locks = {name: asyncio.Lock() for name in self.models}
+
+    @property
+    def loaded(self) -> list[str]:
+        return [*self._loaded]
+
+    @property
+    def sources(self) -> list[str]:
+        return [*dict.fromkeys(source for model in self.models.values() for source in model.sources)]
+
+    def targets(self, source: str) -> list[str]:
+        return [*dict.fromkeys(code for one in self.models.values() if source in one.sources for code in one.targets)]
+
+    def languages(self) -> list[dict[str, Any]]:
+        """List every language with those that it can be translated into, as LibreTranslate does."""
+        every = dict.fromkeys([*self.sources, *(code for model in self.models.values() for code in model.targets)])
+        return [
+            {"code": code, "name": language_name(code), "targets": [one for one in self.targets(code) if one != code]}
+            for code in every
+        ]
+
+    def named(self, name: str) -> Model:
+        if name not in self.models:
+            raise ApiError(400, f"there is no model {name[:40]!r}; the models are {', '.join(self.models)}")
+        return self.models[name]
+
+    def find(self, source: str, target: str) -> tuple[Model, dict[str, str]]:
+        """Return the model of two languages, and the options that tell it which they are; empty ones are any."""
+        for model in self.models.values():
+            found_source = _match(source, model.sources) if source else model.sources[0]
+            found_target = _match(target, model.targets) if target else model.targets[0]
+            if found_source and found_target:
+                return model, model.languages(found_source, found_target)
+        for code, known in ((source, self.sources), (target, [entry["code"] for entry in self.languages()])):
+            if code and not _match(code, known):
+                raise ApiError(400, f"{code[:40]} is not supported")
+        raise ApiError(400, f"{source[:40]} cannot be translated into {target[:40]} here")
+
+    async def translator(self, model: Model) -> Translator:
+        """Return the translator of a model, loaded if necessary; the least recently used one is let go."""
+        async with self._locks[model.name]:
+            if model.name not in self._loaded:
+                self._loaded[model.name] = (model.state, await asyncio.to_thread(self._load, model.folder))
+            self._loaded.move_to_end(model.name)
+            while len(self._loaded) > self.max_loaded:
+                self._loaded.popitem(last=False)  # requests that still use it keep it alive
+            return self._loaded[model.name][1]
+
+    async def reload(self) -> dict[str, list[str]]:
+        """Load the bundles again that were replaced; what cannot be loaded stays as it was."""
+        outcome: dict[str, list[str]] = {"reloaded": [], "unchanged": [], "failed": []}
+        for argument, name in zip(self._arguments, [*self.models], strict=True):
+            async with self._locks[name]:
+                try:
+                    outcome[await self._reload(argument, name)].append(name)
+                except (Seq2EdgeError, OSError):
+                    outcome["failed"].append(name)
+        return outcome
+
+    async def _reload(self, argument: str, name: str) -> str:
+        model = await asyncio.to_thread(read_model, argument, name)
+        state, _ = self._loaded.get(name, (model.state, None))
+        if model.state == self.models[name].state == state:
+            return "unchanged"
+        if name in self._loaded:
+            self._loaded[name] = (model.state, await asyncio.to_thread(self._load, model.folder))
+        self.models[name] = model
+        return "reloaded"
+
+
+def _match(code: str, known: Sequence[str]) -> str | None:
+    """Return the language that a client means: the same code, or one that differs only in script or region."""
+    plain = {one.replace("_", "-").lower(): one for one in known}
+    asked = code.replace("_", "-").lower()
+    return plain.get(asked) or plain.get(asked.partition("-")[0])
