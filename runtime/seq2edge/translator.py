@@ -112,7 +112,8 @@ class StablePieces:
         """Return what the complete text adds."""
         if not text.startswith(self.sent):
             raise RuntimeError(
-                f"the pieces {self.sent!r} are not the beginning of {text!r}: this is a bug in seq2edge, please report it"
+                f"the pieces {self.sent!r} are not the beginning of {text!r}: "
+                "this is a bug in seq2edge, please report it"
             )
         return text[len(self.sent) :]
 

@@ -23,7 +23,7 @@ from seq2edge.errors import BundleError, MissingExtraError, Seq2EdgeError, TimeL
 from seq2edge.serve.libretranslate import LibreTranslate
 from seq2edge.serve.limits import limited
 from seq2edge.serve.openapi import openapi
-from seq2edge.serve.service import ClientGone, Service
+from seq2edge.serve.service import ClientGoneError, Service
 from seq2edge.serve.settings import ApiError
 from seq2edge.serve.v1 import V1
 
@@ -110,7 +110,7 @@ class Gate:
         receive = limited(receive, max_body=settings.max_body, idle_limit=settings.idle_limit)
         try:
             await self.app(scope, receive, send_safely)
-        except (ClientGone, ClientDisconnect):
+        except (ClientGoneError, ClientDisconnect):
             status = status or 499  # as nginx counts them
         except Exception as error:
             if not status:

@@ -13,38 +13,10 @@ from typing import Literal
 from seq2edge.results import Translation
 from seq2edge.serve.words import align_words, word_spans
 
-BROKEN_BY_NOTHING = set(
-    [
-        "a",
-        "abbr",
-        "b",
-        "bdi",
-        "bdo",
-        "big",
-        "cite",
-        "data",
-        "del",
-        "dfn",
-        "em",
-        "font",
-        "i",
-        "ins",
-        "label",
-        "mark",
-        "q",
-        "s",
-        "small",
-        "span",
-        "strike",
-        "strong",
-        "sub",
-        "sup",
-        "time",
-        "tt",
-        "u",
-    ]
+_IN_SENTENCES = re.compile(  # elements at which a sentence does not end
+    "a|abbr|b|bdi|bdo|big|cite|data|del|dfn|em|font|i|ins|label|mark|q|s|small|span|strike|strong|sub|sup|time|tt|u"
 )
-COPIED = set(["code", "kbd", "math", "pre", "samp", "script", "style", "svg", "template", "textarea", "var"])
+_COPIED = re.compile("code|kbd|math|pre|samp|script|style|svg|template|textarea|var")  # and not translated
 _NAME = re.compile(r"</?([A-Za-z][^\s/>]*)")
 _TAG = re.compile(r"<(?:[^>\"']|\"[^\"]*\"|'[^']*')*+>")
 _UNTRANSLATED = re.compile(r"\btranslate\s*=\s*[\"']?no\b|\bclass\s*=\s*[\"'][^\"']*\bnotranslate\b")
@@ -76,7 +48,7 @@ class Run:
             return self.escape(translation.text)
         stacks, waiting = self._stacks()
         lead = len(self.text) - len(self.text.lstrip())
-        spans = {word: starts for word, starts in align_words(self.text.strip(), translation)}
+        spans = dict(align_words(self.text.strip(), translation))
         result, end = "", 0
         open_tags: tuple[Pair, ...] = ()
         for word in word_spans(translation.text):
@@ -218,7 +190,7 @@ def _html_items(text: str) -> Iterator[Item | str]:
 def _copied_end(text: str, tag: re.Match[str]) -> int:
     """Return where an element ends that is not translated; of others, where their tag ends."""
     name = _name(tag[0])
-    is_copied = name in COPIED or _UNTRANSLATED.search(tag[0]) is not None
+    is_copied = _COPIED.fullmatch(name) is not None or _UNTRANSLATED.search(tag[0]) is not None
     if not is_copied or tag[0].startswith("</") or tag[0].endswith("/>"):
         return tag.end()
     close = re.compile(rf"</{re.escape(name)}\s*>", re.IGNORECASE).search(text, tag.end())
@@ -227,11 +199,10 @@ def _copied_end(text: str, tag: re.Match[str]) -> int:
 
 def _tag_item(whole: str, tag: str) -> Item | str:
     name = _name(tag)
-    if name == "code" or (len(whole) > len(tag) and name in BROKEN_BY_NOTHING):
+    in_sentence = _IN_SENTENCES.fullmatch(name) is not None
+    if name in ("code", "kbd", "samp", "var", "img", "wbr") or (in_sentence and len(whole) > len(tag)):
         return "alone", whole
-    if name in ("img", "wbr"):
-        return "alone", whole
-    if name not in BROKEN_BY_NOTHING:
+    if not in_sentence:
         return whole
     return ("close" if tag.startswith("</") else "open"), tag
 

@@ -101,7 +101,7 @@ def _libretranslate(settings: ServeSettings) -> Schema:
     q: Schema = {"anyOf": [code, {"type": "array", "items": TEXT, "minItems": 1}]}
     asked = _object({"q": q, "alternatives": count, **common}, "q", "source", "target")
     form = _object({"q": code, "alternatives": count, **common}, "q", "source", "target")
-    answer = {"translatedText": TEXTS, "detectedLanguage": {}, "alternatives": {"type": "array"}}
+    answer: Schema = {"translatedText": TEXTS, "detectedLanguage": {}, "alternatives": {"type": "array"}}
     status = _object({"status": TEXT}, "status")
     question = _object({"q": code, **key}, "q")
     return {

@@ -119,7 +119,7 @@ async def unless_gone(request: Request, work: Awaitable[T]) -> T:
     try:
         await asyncio.wait({task, gone}, return_when=asyncio.FIRST_COMPLETED)
         if not task.done():
-            raise ClientGone
+            raise ClientGoneError
         return task.result()
     finally:
         for one in (task, gone):
@@ -128,7 +128,7 @@ async def unless_gone(request: Request, work: Awaitable[T]) -> T:
             await gone
 
 
-class ClientGone(Exception):
+class ClientGoneError(Exception):
     """The client has closed the connection, so nobody waits for an answer."""
 
 
