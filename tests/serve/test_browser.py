@@ -74,7 +74,7 @@ def test_a_text_is_translated_while_it_is_typed(page: Any, translator: Translato
     seen = page.execute_script("return window.seen")
     growing = [text for text in seen if text and text != expected and expected.startswith(text)]
     assert growing, "the translation did not appear piece by piece"
-    assert element(page, "notes").text == "has 3 sentences"
+    assert element(page, "notes").text == "3 sentences"
     assert "95 / 200,000" in element(page, "count").text
 
 
@@ -206,7 +206,7 @@ def test_an_error_is_shown_as_a_sentence(browser: Any, tmp_path: Path) -> None:
 
 
 def test_pictures_of_the_page(page: Any, translator: Translator, tmp_path: Path, request: pytest.FixtureRequest) -> None:
-    """Written where --pictures says, to be looked at."""
+    """Kept in the cache of pytest, to be looked at."""
     folder = Path(request.config.cache.mkdir("pictures")) if request.config.cache else tmp_path
     for theme in ("light", "dark"):
         page.execute_script("localStorage.setItem('seq2edge.theme', arguments[0])", theme)

@@ -126,7 +126,7 @@ function finish(text, remarks, translation) {
   if (translation?.words) showWords(text, translation.words);
   else target.textContent = text;
   notes.replaceChildren(...remarks.map((remark) => {
-    const item = Object.assign(document.createElement("li"), { textContent: remark });
+    const item = Object.assign(document.createElement("li"), { textContent: remark.replace(/^has (\d+ sentences)$/, "$1") });
     item.classList.toggle("warn", WARNINGS.test(remark));
     return item;
   }));
@@ -225,6 +225,7 @@ byId("swap").onclick = () => {
   showCount();
   translate();
 };
+addEventListener("resize", () => languages.length && showCount());
 byId("key").onchange = () => { remember("key", byId("key").value); translate(); };
 byId("clear").onclick = clear;
 byId("copy").onclick = copy;
