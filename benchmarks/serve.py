@@ -112,9 +112,7 @@ def rows_of(work: Workload, system: str, port: int, *, quick: bool) -> list[resu
     return rows
 
 
-async def load(
-    port: int, work: Workload, clients: int, seconds: float, expected: dict[str, str] | None = None
-) -> Load:
+async def load(port: int, work: Workload, clients: int, seconds: float, expected: dict[str, str] | None = None) -> Load:
     """Keep clients busy for a while; count answers that are not the expected ones."""
     seen, until = Load(), time.perf_counter() + seconds
     await asyncio.gather(*(client(port, work, number, until, seen, expected) for number in range(clients)))
@@ -156,7 +154,11 @@ def soaked(work: Workload, seconds: float) -> results.Row:
             memory.append(resident(process))
             print(f"{count} answers, {wrong} wrong, {memory[-1] / 1e6:.1f} MB", flush=True)
     return {
-        **{"work": "soak", "seconds": seconds, "answers": count, "wrong": wrong, "memory": memory},
+        "work": "soak",
+        "seconds": seconds,
+        "answers": count,
+        "wrong": wrong,
+        "memory": memory,
         "machine": results.machine(),
     }
 

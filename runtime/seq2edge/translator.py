@@ -232,6 +232,10 @@ class Translator:
         """Stop the workers when they have finished what was begun; later calls are refused."""
         self._workers.close()
 
+    def load_scorer(self) -> None:
+        """Load now what scores and attention need, which is otherwise loaded when it is first needed."""
+        _ = self._scorer
+
     @property
     def notes(self) -> list[str]:
         """The nodes of the model that run on another execution provider than the device's."""

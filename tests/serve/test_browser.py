@@ -154,12 +154,14 @@ const probe = document.createElement('canvas').getContext('2d', {willReadFrequen
 const light = (name) => {
   probe.fillStyle = getComputedStyle(document.documentElement).getPropertyValue(name);
   probe.fillRect(0, 0, 1, 1);
-  const [r, g, b] = [...probe.getImageData(0, 0, 1, 1).data].map((v) => (v /= 255) <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4);
+  const linear = (value) => value <= 0.03928 ? value / 12.92 : ((value + 0.055) / 1.055) ** 2.4;
+  const [r, g, b] = [...probe.getImageData(0, 0, 1, 1).data].map((value) => linear(value / 255));
   return 0.2126 * r + 0.7152 * g + 0.0722 * b;
 };
 const ratio = (a, b) => (Math.max(light(a), light(b)) + 0.05) / (Math.min(light(a), light(b)) + 0.05);
-return Object.fromEntries([['--ink', '--pane'], ['--ink', '--pane2'], ['--quiet', '--ground'], ['--quiet', '--pane2'],
-  ['--accent', '--ground'], ['--warn', '--warn-ground'], ['--error', '--pane2'], ['--ink', '--mark']].map(([a, b]) => [a + b, ratio(a, b)]));
+const pairs = [['--ink', '--pane'], ['--ink', '--pane2'], ['--quiet', '--ground'], ['--quiet', '--pane2'],
+  ['--accent', '--ground'], ['--warn', '--warn-ground'], ['--error', '--pane2'], ['--ink', '--mark']];
+return Object.fromEntries(pairs.map(([a, b]) => [a + b, ratio(a, b)]));
 """
 
 
@@ -205,7 +207,9 @@ def test_an_error_is_shown_as_a_sentence(browser: Any, tmp_path: Path) -> None:
         wait(browser, lambda: element(browser, "target").text)
 
 
-def test_pictures_of_the_page(page: Any, translator: Translator, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+def test_pictures_of_the_page(
+    page: Any, translator: Translator, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
     """Kept in the cache of pytest, to be looked at."""
     folder = Path(request.config.cache.mkdir("pictures")) if request.config.cache else tmp_path
     for theme in ("light", "dark"):

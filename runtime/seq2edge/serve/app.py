@@ -14,9 +14,8 @@ from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import JSONResponse, Response
-from starlette.routing import BaseRoute, Mount, Route
-from starlette.staticfiles import StaticFiles
+from starlette.responses import FileResponse, JSONResponse, Response
+from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from seq2edge.errors import BundleError, MissingExtraError, Seq2EdgeError, TimeLimitError
@@ -53,9 +52,10 @@ def make_app(service: Service) -> Starlette:
         return Response(service.metrics.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
 
     async def description(request: Request) -> Response:
-        return JSONResponse(openapi(service.settings))
+        source = service.models.sources[0]
+        return JSONResponse(openapi(service.settings, source, service.models.targets(source)[0]))
 
-    routes: list[BaseRoute] = [
+    routes: list[Route] = [
         Route("/health", health),
         Route("/metrics", metrics),
         Route("/openapi.json", description),
@@ -63,7 +63,7 @@ def make_app(service: Service) -> Starlette:
         *V1(service).routes(),
     ]
     if service.settings.page:
-        routes.append(Mount("/", StaticFiles(directory=PAGE, html=True)))
+        routes += [_page_route(path) for path in sorted(PAGE.iterdir())]
     origins = [one.strip() for one in service.settings.cors_origin.split(",") if one.strip()]
     cors = [Middleware(CORSMiddleware, allow_origins=origins, allow_methods=["GET", "POST"], allow_headers=["*"])]
     middleware = [Middleware(Gate, service=service), *(cors if origins else [])]
@@ -73,6 +73,13 @@ def make_app(service: Service) -> Starlette:
         exception_handlers={HTTPException: _http_error},
         lifespan=_lifespan(service),
     )
+
+
+def _page_route(path: Path) -> Route:
+    async def send(request: Request) -> Response:
+        return FileResponse(path, headers={"Cache-Control": "no-cache"})
+
+    return Route("/" if path.name == "index.html" else f"/{path.name}", send)
 
 
 def _lifespan(service: Service) -> Any:
@@ -119,7 +126,7 @@ class Gate:
 
     def _finish(self, scope: Scope, status: int, seconds: float) -> None:
         route = scope.get("route")
-        path = route.path if isinstance(route, Route) else "/"  # never what a client made up
+        path = route.path if isinstance(route, Route) else "other"  # never what a client made up
         self.service.metrics.answered(path, status, seconds)
         LOG.info("%s %s %d %.0f ms", scope["method"], path, status, 1000 * seconds)
 

@@ -78,6 +78,7 @@ class LibreTranslate:
     async def _answer(self, values: Values) -> Values:
         texts, count, form = _texts(values), _alternatives(values), _choice(values, "format", ("text", "html"))
         source, target = _language(values, "source"), _language(values, "target")
+        self.service.check_alternatives(count)
         found = await self.service.detect(texts) if source == "auto" else None
         spoken = [source] * len(texts) if found is None else [code for code, _ in found]
         by_language = {}
@@ -113,6 +114,7 @@ class LibreTranslate:
         self, texts: Sequence[str], source: str, target: str, alternatives: int = 0
     ) -> list[Translation]:
         if source == target:
+            self.service.models.check_known(target)
             return [Translation(text=text) for text in texts]
         model, options = self.service.models.find(source, target)
         beams: Values = {}

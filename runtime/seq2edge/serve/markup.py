@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from seq2edge.results import Translation
-from seq2edge.serve.words import align_words, word_spans
+from seq2edge.serve.words import Span, align_words, word_spans
 
 _IN_SENTENCES = re.compile(  # elements at which a sentence does not end
     "a|abbr|b|bdi|bdo|big|cite|data|del|dfn|em|font|i|ins|label|mark|q|s|small|span|strike|strong|sub|sup|time|tt|u"
@@ -24,6 +24,7 @@ _UNTRANSLATED = re.compile(r"\btranslate\s*=\s*[\"']?no\b|\bclass\s*=\s*[\"'][^\
 Kind = Literal["text", "open", "close", "alone"]
 Item = tuple[Kind, str]
 Pair = tuple[str, str]  # an opening and its closing
+Stack = tuple[Pair, ...]  # all that is open
 
 
 @dataclass
@@ -47,27 +48,39 @@ class Run:
         if all(kind == "text" for kind, _ in self.items):
             return self.escape(translation.text)
         stacks, waiting = self._stacks()
-        lead = len(self.text) - len(self.text.lstrip())
-        spans = dict(align_words(self.text.strip(), translation))
         result, end = "", 0
-        open_tags: tuple[Pair, ...] = ()
-        for word in word_spans(translation.text):
-            sources = [lead + span.start for span in spans.get(word, [])]
-            stack = stacks.get(sources[0], ()) if sources else open_tags
-            gap = self.escape(translation.text[end : word.start])
+        open_tags: Stack = ()
+        for word, stack, place in self._placed(translation, stacks):
             shared = _shared(open_tags, stack)
-            closing = "".join(close for _, close in reversed(open_tags[shared:]))
-            alone = "".join(waiting.pop(place, "") for place in sources)
-            result += closing + gap + alone + "".join(tag for tag, _ in stack[shared:])
-            result += self.escape(translation.text[word.start : word.end])
+            result += "".join(close for _, close in reversed(open_tags[shared:]))
+            result += self.escape(translation.text[end : word.start]) + waiting.pop(place, "")
+            result += "".join(tag for tag, _ in stack[shared:]) + self.escape(translation.text[word.start : word.end])
             open_tags, end = stack, word.end
         result += "".join(close for _, close in reversed(open_tags)) + self.escape(translation.text[end:])
         return result + "".join(waiting.values())
 
-    def _stacks(self) -> tuple[dict[int, tuple[Pair, ...]], dict[int, str]]:
+    def _placed(self, translation: Translation, stacks: dict[int, Stack]) -> list[tuple[Span, Stack, int]]:
+        """Return each word of the translation, its markup, and where it comes from in the text; -1 if unknown.
+
+        A word that comes from none has the markup that the words around it have in common.
+        """
+        lead = len(self.text) - len(self.text.lstrip())
+        sources = {word: lead + spans[0].start for word, spans in align_words(self.text.strip(), translation)}
+        words = word_spans(translation.text)
+        known = [stacks.get(sources[word], ()) if word in sources else None for word in words]
+        placed: list[tuple[Span, Stack, int]] = []
+        for index, (word, stack) in enumerate(zip(words, known, strict=True)):
+            if stack is None:
+                before = placed[-1][1] if placed else ()
+                after = next((one for one in known[index:] if one is not None), ())
+                stack = before[: _shared(before, after)]
+            placed.append((word, stack, sources.get(word, -1)))
+        return placed
+
+    def _stacks(self) -> tuple[dict[int, Stack], dict[int, str]]:
         """Return the markup that is open at each word, and the markup without text that comes before a word."""
         starts = [span.start for span in word_spans(self.text)]
-        stacks: dict[int, tuple[Pair, ...]] = {}
+        stacks: dict[int, Stack] = {}
         alone: dict[int, str] = {}
         stack: list[Pair] = []
         place = 0

@@ -75,6 +75,15 @@ def read_model(argument: str, name: str | None = None) -> Model:
     return Model(name or folder.resolve().name, folder, manifest, state, sources, targets)
 
 
+@dataclass
+class LoadedModel:
+    """The translator of a bundle as it was on disk in some state."""
+
+    state: object
+    translator: Translator
+    scores: bool = False  # whether it can score and align without reading from disk
+
+
 class Models:
     """All bundles of a server, and the translators of those that were used last."""
 
@@ -85,7 +94,7 @@ class Models:
             model = read_model(argument)
             name = model.name if model.name not in self.models else f"{model.name}-{len(self.models) + 1}"
             self.models[name] = read_model(argument, name)
-        self._loaded: OrderedDict[str, tuple[object, Translator]] = OrderedDict()
+        self._loaded: OrderedDict[str, LoadedModel] = OrderedDict()
         self._locks = {name: asyncio.Lock() for name in self.models}
 
     @property
@@ -119,20 +128,37 @@ class Models:
             found_target = _match(target, model.targets) if target else model.targets[0]
             if found_source and found_target:
                 return model, model.languages(found_source, found_target)
-        for code, known in ((source, self.sources), (target, [entry["code"] for entry in self.languages()])):
-            if code and not _match(code, known):
-                raise ApiError(400, f"{code[:40]} is not supported")
+        if source and not _match(source, self.sources):
+            raise ApiError(400, f"{source[:40]} is not supported")
+        self.check_known(target)
         raise ApiError(400, f"{source[:40]} cannot be translated into {target[:40]} here")
 
-    async def translator(self, model: Model) -> Translator:
+    def check_known(self, code: str) -> None:
+        if code and not _match(code, [entry["code"] for entry in self.languages()]):
+            raise ApiError(400, f"{code[:40]} is not supported")
+
+    async def translator(self, model: Model, *, scores: bool = False) -> Translator:
         """Return the translator of a model, loaded if necessary; the least recently used one is let go."""
         async with self._locks[model.name]:
             if model.name not in self._loaded:
-                self._loaded[model.name] = (model.state, await asyncio.to_thread(self._load, model.folder))
+                await self._load_model(model)
+            if scores and not self._loaded[model.name].scores:
+                await self._load_scorer(model)
             self._loaded.move_to_end(model.name)
             while len(self._loaded) > self.max_loaded:
                 self._loaded.popitem(last=False)  # requests that still use it keep it alive
-            return self._loaded[model.name][1]
+            return self._loaded[model.name].translator
+
+    async def _load_model(self, model: Model) -> None:
+        self._loaded[model.name] = LoadedModel(model.state, await asyncio.to_thread(self._load, model.folder))
+
+    async def _load_scorer(self, model: Model) -> None:
+        try:
+            await asyncio.to_thread(self._loaded[model.name].translator.load_scorer)
+        except BundleError:  # the bundle was replaced, and its scorer is that of another model
+            await self._load_model(self.models[model.name])
+            await asyncio.to_thread(self._loaded[model.name].translator.load_scorer)
+        self._loaded[model.name].scores = True
 
     async def reload(self) -> dict[str, list[str]]:
         """Load the bundles again that were replaced; what cannot be loaded stays as it was."""
@@ -147,11 +173,11 @@ class Models:
 
     async def _reload(self, argument: str, name: str) -> str:
         model = await asyncio.to_thread(read_model, argument, name)
-        state, _ = self._loaded.get(name, (model.state, None))
-        if model.state == self.models[name].state == state:
+        loaded = self._loaded.get(name)
+        if model.state == self.models[name].state == (loaded.state if loaded else model.state):
             return "unchanged"
-        if name in self._loaded:
-            self._loaded[name] = (model.state, await asyncio.to_thread(self._load, model.folder))
+        if loaded:
+            await self._load_model(model)
         self.models[name] = model
         return "reloaded"
 

@@ -24,12 +24,12 @@ TEXTS = {"anyOf": [TEXT, {"type": "array", "items": TEXT, "minItems": 1}]}
 NAMES = {"type": "array", "items": TEXT}
 
 
-def openapi(settings: ServeSettings) -> Schema:
-    """Return the description of all paths."""
+def openapi(settings: ServeSettings, source: str, target: str) -> Schema:
+    """Return the description of all paths; the languages are examples."""
     return {
         "openapi": "3.1.0",
         "info": {"title": "seq2edge", "version": __version__, "description": "Translate with bundles of seq2edge."},
-        "paths": {**_libretranslate(settings), **_own(settings)},
+        "paths": {**_libretranslate(settings, source, target), **_own(settings)},
     }
 
 
@@ -91,12 +91,13 @@ def _get(summary: str, content: Schema, media: str = "application/json") -> Sche
     return {"get": {"summary": summary, "responses": _answers(content, media=media)}}
 
 
-def _libretranslate(settings: ServeSettings) -> Schema:
+def _libretranslate(settings: ServeSettings, source: str, target: str) -> Schema:
     detected = _object({"language": TEXT, "confidence": NUMBER}, "language", "confidence")
     language = _object({"code": TEXT, "name": TEXT, "targets": NAMES}, "code", "name", "targets")
     code: Schema = {"type": "string", "minLength": 1}
     key: Schema = {"api_key": TEXT}
-    common: Schema = {"source": code, "target": code, "format": {"enum": ["text", "html"]}, **key}
+    languages = {"source": {**code, "examples": [source, "auto"]}, "target": {**code, "examples": [target]}}
+    common: Schema = {**languages, "format": {"enum": ["text", "html"]}, **key}
     count: Schema = {"type": "integer", "minimum": 0, "maximum": settings.max_beams - 1}
     q: Schema = {"anyOf": [code, {"type": "array", "items": TEXT, "minItems": 1}]}
     asked = _object({"q": q, "alternatives": count, **common}, "q", "source", "target")
@@ -119,7 +120,7 @@ def _libretranslate(settings: ServeSettings) -> Schema:
                     "content": {
                         "multipart/form-data": {
                             "schema": _object(
-                                {"file": {"type": "string", "format": "binary"}, "source": code, "target": code, **key},
+                                {"file": {"type": "string", "format": "binary"}, **languages, **key},
                                 *("file", "source", "target"),
                             )
                         }
@@ -150,13 +151,14 @@ def _own(settings: ServeSettings) -> Schema:
     outcome = dict.fromkeys(("reloaded", "unchanged", "failed"), NAMES)
     translations = {"model": TEXT, "translations": {"type": "array", "items": translation}}
     scores = {"model": TEXT, "scores": {"type": "array", "items": result_schema(Score)}}
+    event = _object({"event": {"enum": ["text", "result", "error"]}, "data": TEXT}, "event", "data")
     reload = {
         "summary": "Load the bundles again that were replaced.",
         "responses": _answers(_object(outcome), 403, 429),
     }
     return {
         "/v1/translate": _post("Translate texts with every option.", many, _object(translations, *translations)),
-        "/v1/stream": _post("Translate a text piece by piece.", one, TEXT, media="text/event-stream"),
+        "/v1/stream": _post("Translate a text piece by piece.", one, event, media="text/event-stream"),
         "/v1/score": _post("Score given translations.", pairs, _object(scores, *scores)),
         "/v1/models": _get("List the models.", {"type": "array", "items": _object(model, *model)}),
         "/v1/reload": {"post": reload},

@@ -39,6 +39,7 @@ class Service:
 
     def admit(self, request: Request, values: Mapping[str, Any] | None = None) -> None:
         """Check the API key of a request, and count it."""
+        check_key(values or {})
         rate, client = self.settings.rate, request.client.host if request.client else ""
         if self.keys is not None:
             key = _key(request, values or {})
@@ -56,6 +57,10 @@ class Service:
             value = options.get(name)
             if isinstance(value, int) and value > self.settings.max_beams:
                 raise ApiError(400, f"{name} is {value}, but this server allows {self.settings.max_beams}")
+
+    def check_alternatives(self, count: int) -> None:
+        if count >= self.settings.max_beams:
+            raise ApiError(400, f"alternatives is {count}, but this server allows {self.settings.max_beams - 1}")
 
     async def detect(self, texts: Sequence[str]) -> list[tuple[str, float]]:
         """Return the language of each text, of those that can be translated."""
@@ -85,7 +90,7 @@ class Service:
         check_characters(texts, self.settings.max_characters)
         self.check_beams(options)
         self.metrics.characters.inc(sum(map(len, texts)))
-        translator = await self.models.translator(model)
+        translator = await self.models.translator(model, scores=bool(options.get("attention")))
         if sum(map(len, texts)) <= QUICKLY_SPLIT:
             return translator, translator.split(texts, **options)
         return translator, await asyncio.to_thread(translator.split, texts, **options)
@@ -95,6 +100,11 @@ def _key(request: Request, values: Mapping[str, Any]) -> str:
     kind, _, token = request.headers.get("authorization", "").partition(" ")
     bearer = token.strip() if kind.lower() == "bearer" else ""
     return str(values.get("api_key") or request.headers.get("x-api-key") or bearer)
+
+
+def check_key(values: Mapping[str, Any]) -> None:
+    if not isinstance(values.get("api_key", ""), str):
+        raise ApiError(400, "Invalid request: api_key must be a text")
 
 
 async def read_json(request: Request) -> dict[str, Any]:

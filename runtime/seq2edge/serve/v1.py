@@ -76,7 +76,7 @@ class V1:
 
     async def _score(self, model: Model, sources: list[str], targets: list[str], options: Values) -> list[Any]:
         async with asyncio.timeout(self.service.settings.time_limit), self.service.scoring:
-            translator = await self.service.models.translator(model)
+            translator = await self.service.models.translator(model, scores=True)
             return await asyncio.to_thread(translator.score, sources, targets, **options)
 
     async def _read(self, request: Request) -> Values:
