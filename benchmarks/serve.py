@@ -21,7 +21,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import quantiles
@@ -35,7 +35,8 @@ from seq2edge import Translator
 
 HERE = Path(__file__).parent
 CLIENTS = (1, 8, 32, 128)
-SECONDS, WARMUP = 8.0, 1.5
+SECONDS, QUICK, ROUNDS = 4.0, 0.5, 2
+MERGED, APART = ["--merge"], ["--no-merge", "--workers", "2", "--threads", "1"]  # the fastest of each
 PAGES = os.sysconf("SC_PAGE_SIZE")
 
 
@@ -58,30 +59,30 @@ class Load:
 
 
 @click.command()
+@click.option("--work", "works", type=click.Choice(("default", "opus")), multiple=True, help="Default: both.")
 @click.option("--libretranslate", type=click.Path(path_type=Path), help="Interpreter of its environment.")
 @click.option("--soak", type=float, metavar="SECONDS", help="Only keep the default model busy, and check all answers.")
 @click.option("--quick", is_flag=True, help="Only check that it runs.")
-def main(libretranslate: Path | None, soak: float | None, quick: bool) -> None:
+def main(works: tuple[str, ...], libretranslate: Path | None, soak: float | None, quick: bool) -> None:
     """Run the benchmark."""
     english = (models.DEFAULT_CHECKPOINT / "dev.en").read_text(encoding="utf-8").splitlines()
     default = Workload(name="default", source="en", target="pt", texts=english)
     if soak is not None:
         results.write("serve", [soaked(default, soak)], quick=quick, replacing="soak")
         return
-    rows = [row for merge in ("--merge", "--no-merge") for row in measured(default, [merge], quick=quick)]
-    results.write("serve", rows, quick=quick, replacing="default")
-    if quick and libretranslate is None:
-        return
-    chinese = (HERE / "sentences.zh.txt").read_text(encoding="utf-8").splitlines()
-    opus = Workload(name="opus", source="zh", target="en", texts=chinese)
-    bundle = opus_bundle()
-    rows = []
-    for merge in ("--merge", "--no-merge"):
-        rows += measured(opus, ["-m", f"zh:en={bundle}", merge], quick=quick)
-    if libretranslate is not None:
-        with libretranslate_server(libretranslate) as port:
-            rows += rows_of(opus, "LibreTranslate", port, quick=quick)
-    results.write("serve", rows, quick=quick, replacing="opus")
+    if not works or "default" in works:
+        with ExitStack() as servers:
+            rows = measured(default, our_servers(servers, []), quick=quick)
+        results.write("serve", rows, quick=quick, replacing="default")
+    if "opus" in works or not (works or quick):
+        chinese = (HERE / "sentences.zh.txt").read_text(encoding="utf-8").splitlines()
+        opus = Workload(name="opus", source="zh", target="en", texts=chinese)
+        with ExitStack() as servers:
+            ports = our_servers(servers, ["-m", f"zh:en={opus_bundle()}"])
+            if libretranslate is not None:
+                ports["LibreTranslate"] = servers.enter_context(libretranslate_server(libretranslate))
+            rows = measured(opus, ports, quick=quick)
+        results.write("serve", rows, quick=quick, replacing="opus")
 
 
 def opus_bundle() -> Path:
@@ -91,25 +92,34 @@ def opus_bundle() -> Path:
     return folder / "int8"
 
 
-def measured(work: Workload, options: list[str], *, quick: bool) -> list[results.Row]:
-    system = "seq2edge, not merged" if "--no-merge" in options else "seq2edge"
-    with our_server(options) as (port, _):
-        return rows_of(work, system, port, quick=quick)
+def our_servers(servers: ExitStack, options: list[str]) -> dict[str, int]:
+    """Start a server that merges requests, and one that does not."""
+    merging, _ = servers.enter_context(our_server([*options, *MERGED]))
+    apart, _ = servers.enter_context(our_server([*options, *APART]))
+    return {"seq2edge": merging, "seq2edge, not merged": apart}
 
 
-def rows_of(work: Workload, system: str, port: int, *, quick: bool) -> list[results.Row]:
-    rows = []
+def measured(work: Workload, ports: dict[str, int], *, quick: bool) -> list[results.Row]:
+    """Measure all systems in turns, so that what else the machine does meets all; keep the best round of each."""
+    rows: dict[tuple[str, int], results.Row] = {}
     for clients in CLIENTS:
-        asyncio.run(load(port, work, clients, 0.5 if quick else WARMUP))
-        started = time.perf_counter()
-        seen = asyncio.run(load(port, work, clients, 1.0 if quick else SECONDS))
-        elapsed = time.perf_counter() - started
-        cuts = quantiles(seen.seconds, n=100, method="inclusive")
-        row = {"work": work.name, "system": system, "clients": clients, "rate": len(seen.seconds) / elapsed}
-        row |= {"p50": cuts[49], "p95": cuts[94], "p99": cuts[98], "machine": results.machine()}
-        print(f"{work.name} {system} {clients}: {row['rate']:.1f}/s p50 {cuts[49]:.3f} p95 {cuts[94]:.3f}", flush=True)
-        rows.append(row)
-    return rows
+        for round_number in range(1 + ROUNDS):
+            for system, port in ports.items():
+                row = measured_once(work, system, port, clients, QUICK if quick else SECONDS)
+                best = rows.get((system, clients))
+                if round_number and (best is None or row["rate"] > best["rate"]):  # the first one warms up
+                    rows[system, clients] = row
+    return list(rows.values())
+
+
+def measured_once(work: Workload, system: str, port: int, clients: int, seconds: float) -> results.Row:
+    started = time.perf_counter()
+    seen = asyncio.run(load(port, work, clients, seconds))
+    rate = len(seen.seconds) / (time.perf_counter() - started)
+    cuts = quantiles(seen.seconds, n=100, method="inclusive")
+    print(f"{work.name}, {system}, {clients}: {rate:.1f}/s, p50 {cuts[49]:.3f} s, p95 {cuts[94]:.3f} s", flush=True)
+    row = {"work": work.name, "system": system, "clients": clients, "rate": rate}
+    return row | {"p50": cuts[49], "p95": cuts[94], "p99": cuts[98], "machine": results.machine()}
 
 
 async def load(port: int, work: Workload, clients: int, seconds: float, expected: dict[str, str] | None = None) -> Load:

@@ -113,7 +113,7 @@ class Batcher:
             job.cancelled = True
 
     def close(self) -> None:
-        """Finish the batches that were begun, and stop."""
+        """Finish the batches that were begun, and stop; what still waits is dropped."""
         with self._changed:
             self._closed = True
             self._changed.notify_all()
@@ -152,14 +152,13 @@ class Batcher:
     def _take(self) -> list[Part]:
         """Wait for jobs, and take a batch of segments in turn: no more than are translated fastest at once."""
         with self._changed:
-            while True:
+            while not self._closed:
                 while self._jobs and self._jobs[0].cancelled:
                     self._jobs.popleft()
                 if self._jobs:
                     return self._next_batch(self._jobs[0])
-                if self._closed:
-                    return []
                 self._changed.wait()
+        return []
 
     def _next_batch(self, first: Job) -> list[Part]:
         generation = first.texts.call.generation

@@ -169,12 +169,29 @@ def _balanced(items: list[Item], escape: Callable[[str], str]) -> Iterator[str |
     if depth == lowest == 0:
         visible = any(letter.isalnum() for kind, content in items if kind == "text" for letter in content)
         if visible:
-            yield Run(items, escape)
+            yield Run(_attach_spaces(items), escape)
         else:
             yield "".join(escape(content) if kind == "text" else content for kind, content in items)
         return
     for kind, content in items:
         yield from _balanced([(kind, content)], escape) if kind == "text" else [content]
+
+
+def _attach_spaces(items: list[Item]) -> list[Item]:
+    """Let markup without text take a white space next to it along, of which the text needs only one."""
+    items = list(items)
+    for index, (kind, content) in enumerate(items):
+        if kind != "alone":
+            continue
+        after = items[index + 1] if index + 1 < len(items) else ("alone", "")
+        before = items[index - 1] if index else ("alone", "")
+        if after[0] == "text" and after[1][:1].isspace():
+            rest = after[1].lstrip()
+            items[index : index + 2] = [(kind, content + after[1][: len(after[1]) - len(rest)]), ("text", rest)]
+        elif before[0] == "text" and before[1][-1:].isspace():
+            rest = before[1].rstrip()
+            items[index - 1 : index + 1] = [("text", rest), (kind, before[1][len(rest) :] + content)]
+    return items
 
 
 def _html_items(text: str) -> Iterator[Item | str]:

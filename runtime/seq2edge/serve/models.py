@@ -95,6 +95,7 @@ class Models:
             name = model.name if model.name not in self.models else f"{model.name}-{len(self.models) + 1}"
             self.models[name] = read_model(argument, name)
         self._loaded: OrderedDict[str, LoadedModel] = OrderedDict()
+        self._tasks: set[asyncio.Task[LoadedModel]] = set()
         self._locks = {name: asyncio.Lock() for name in self.models}
 
     @property
@@ -138,16 +139,34 @@ class Models:
             raise ApiError(400, f"{code[:40]} is not supported")
 
     async def translator(self, model: Model, *, scores: bool = False) -> Translator:
-        """Return the translator of a model, loaded if necessary; the least recently used one is let go."""
+        """Return the translator of a model, loaded if necessary; the least recently used one is let go.
+
+        Loading goes on if the request that began it is given up: the next one needs it as well.
+        """
+        loaded = self._loaded.get(model.name)
+        if loaded is None or (scores and not loaded.scores):
+            task = asyncio.ensure_future(self._prepare(model, scores=scores))
+            self._tasks.add(task)
+            task.add_done_callback(self._finished)
+            loaded = await asyncio.shield(task)
+        if model.name in self._loaded:
+            self._loaded.move_to_end(model.name)
+        while len(self._loaded) > self.max_loaded:
+            self._loaded.popitem(last=False)  # requests that still use it keep it alive
+        return loaded.translator
+
+    async def _prepare(self, model: Model, *, scores: bool) -> LoadedModel:
         async with self._locks[model.name]:
             if model.name not in self._loaded:
                 await self._load_model(model)
             if scores and not self._loaded[model.name].scores:
                 await self._load_scorer(model)
-            self._loaded.move_to_end(model.name)
-            while len(self._loaded) > self.max_loaded:
-                self._loaded.popitem(last=False)  # requests that still use it keep it alive
-            return self._loaded[model.name].translator
+            return self._loaded[model.name]
+
+    def _finished(self, task: asyncio.Task[LoadedModel]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled():
+            task.exception()  # nobody may be left to hear of it
 
     async def _load_model(self, model: Model) -> None:
         self._loaded[model.name] = LoadedModel(model.state, await asyncio.to_thread(self._load, model.folder))
