@@ -18,10 +18,10 @@ from seq2edge.text.segments import GrowingText
 from seq2edge.translator import SplitTexts, StablePieces, Translator
 
 Observe = Callable[[int], object]
-Part = tuple["Job", int]
+Part = tuple["TranslationJob", int]
 
 
-class Job:
+class TranslationJob:
     """The segments of one request, which wait for their turn."""
 
     def __init__(self, translator: Translator, texts: SplitTexts, *, growing: bool = False) -> None:
@@ -76,7 +76,7 @@ class Batcher:
 
     def __init__(self, workers: int = 1, *, max_waiting: int = 512, merge: bool = True, observe: Observe = id) -> None:
         self.max_waiting, self.merge, self._observe = max_waiting, merge, observe
-        self._jobs: deque[Job] = deque()  # the one that was served least recently first
+        self._jobs: deque[TranslationJob] = deque()  # the one that was served least recently first
         self._changed, self._closed = Condition(), False
         self._threads = [Thread(target=self._work, name=f"batch-{number}", daemon=True) for number in range(workers)]
         for thread in self._threads:
@@ -89,20 +89,20 @@ class Batcher:
 
     async def translate(self, translator: Translator, texts: SplitTexts) -> list[Translation]:
         """Translate the texts of a request; a call that is cancelled gives up its turn."""
-        async for _ in self._run(Job(translator, texts)):
+        async for _ in self._run(TranslationJob(translator, texts)):
             pass
         return texts.translations()
 
     async def stream(self, translator: Translator, texts: SplitTexts) -> AsyncGenerator[str, None]:
         """Yield the pieces of the translation of one text, as soon as they cannot change any more."""
         pieces = StablePieces()
-        async for text in self._run(Job(translator, texts, growing=True)):
+        async for text in self._run(TranslationJob(translator, texts, growing=True)):
             if piece := pieces.next(text):
                 yield piece
         if rest := pieces.rest(texts.translations()[0].text):
             yield rest
 
-    async def _run(self, job: Job) -> AsyncGenerator[str, None]:
+    async def _run(self, job: TranslationJob) -> AsyncGenerator[str, None]:
         if job.texts.complete:  # nothing visible to translate
             return
         self._put(job)
@@ -120,7 +120,7 @@ class Batcher:
         for thread in self._threads:
             thread.join()
 
-    def _put(self, job: Job) -> None:
+    def _put(self, job: TranslationJob) -> None:
         with self._changed:
             if len(self._jobs) >= self.max_waiting:
                 raise ApiError(503, f"{len(self._jobs)} requests are waiting already; try again later", retry_after=1)
@@ -160,7 +160,7 @@ class Batcher:
                 self._changed.wait()
         return []
 
-    def _next_batch(self, first: Job) -> list[Part]:
+    def _next_batch(self, first: TranslationJob) -> list[Part]:
         generation = first.texts.call.generation
         rows = max(generation.num_beams, generation.num_return_sequences)
         most = max(1, first.translator.engine.most_rows // rows)
@@ -171,7 +171,7 @@ class Batcher:
             parts += taken
         return parts
 
-    def _one_of_each(self, first: Job, most: int) -> Iterator[Part]:
+    def _one_of_each(self, first: TranslationJob, most: int) -> Iterator[Part]:
         """Take a segment of each job that may share a batch with the first; those with more go to the end."""
         key, again = first.key, []
         for _ in range(len(self._jobs)):

@@ -28,7 +28,7 @@ Stack = tuple[Pair, ...]  # all that is open
 
 
 @dataclass
-class Run:
+class TextRun:
     """Text that is translated as a whole, with the markup inside of it."""
 
     items: list[Item] = field(default_factory=list)
@@ -116,9 +116,9 @@ def _shared(first: Sequence[Pair], second: Sequence[Pair]) -> int:
 class Markup:
     """A document: strings that are copied, and runs that are translated."""
 
-    def __init__(self, parts: Iterable[str | Run]) -> None:
+    def __init__(self, parts: Iterable[str | TextRun]) -> None:
         self.parts = list(parts)
-        self.runs = [part for part in self.parts if isinstance(part, Run)]
+        self.runs = [part for part in self.parts if isinstance(part, TextRun)]
 
     @property
     def texts(self) -> list[str]:
@@ -131,12 +131,12 @@ class Markup:
     def filled(self, translations: Sequence[Translation]) -> str:
         """Return the document with the translations of its texts."""
         found = iter(translations)
-        return "".join(part.filled(next(found)) if isinstance(part, Run) else part for part in self.parts)
+        return "".join(part.filled(next(found)) if isinstance(part, TextRun) else part for part in self.parts)
 
 
 def text_document(text: str) -> Markup:
     """Return a plain text, whose line ends the translator keeps."""
-    return Markup([Run([("text", text)])] if text.strip() else [text])
+    return Markup([TextRun([("text", text)])] if text.strip() else [text])
 
 
 def html_document(text: str) -> Markup:
@@ -148,7 +148,7 @@ def _escape(text: str) -> str:
     return html.escape(text, quote=False)
 
 
-def _runs(items: Iterable[Item | str], escape: Callable[[str], str] = str) -> Iterator[str | Run]:
+def _runs(items: Iterable[Item | str], escape: Callable[[str], str] = str) -> Iterator[str | TextRun]:
     """Collect the items between strings, which are copied, into runs; those without a letter are copied, too."""
     run: list[Item] = []
     for item in [*items, ""]:
@@ -160,7 +160,7 @@ def _runs(items: Iterable[Item | str], escape: Callable[[str], str] = str) -> It
         yield item
 
 
-def _balanced(items: list[Item], escape: Callable[[str], str]) -> Iterator[str | Run]:
+def _balanced(items: list[Item], escape: Callable[[str], str]) -> Iterator[str | TextRun]:
     """Return a run, or its parts if its markup begins or ends elsewhere."""
     depth, lowest = 0, 0
     for kind, _ in items:
@@ -169,7 +169,7 @@ def _balanced(items: list[Item], escape: Callable[[str], str]) -> Iterator[str |
     if depth == lowest == 0:
         visible = any(letter.isalnum() for kind, content in items if kind == "text" for letter in content)
         if visible:
-            yield Run(_attach_spaces(items), escape)
+            yield TextRun(_attach_spaces(items), escape)
         else:
             yield "".join(escape(content) if kind == "text" else content for kind, content in items)
         return
@@ -255,7 +255,7 @@ def markdown_document(text: str) -> Markup:
     return Markup(part for block in _markdown_blocks(text) for part in block)
 
 
-def _markdown_blocks(text: str) -> Iterator[Iterator[str | Run]]:
+def _markdown_blocks(text: str) -> Iterator[Iterator[str | TextRun]]:
     fence, paragraph = "", ""
     for line in text.splitlines(keepends=True):
         mark = _FENCE.match(line)
@@ -281,7 +281,7 @@ def _markdown_blocks(text: str) -> Iterator[Iterator[str | Run]]:
     yield _markdown_paragraph(paragraph)
 
 
-def _markdown_paragraph(text: str) -> Iterator[str | Run]:
+def _markdown_paragraph(text: str) -> Iterator[str | TextRun]:
     if not any(letter.isalnum() for letter in text):
         return iter([text])
     ending = text[len(text.rstrip()) :]
@@ -320,7 +320,7 @@ def subtitle_document(text: str) -> Markup:
     return Markup(part for cue in re.split(r"(\r?\n[ \t]*\r?\n)", text) for part in _cue(cue))
 
 
-def _cue(cue: str) -> Iterator[str | Run]:
+def _cue(cue: str) -> Iterator[str | TextRun]:
     timing = _TIMING.match(cue.lstrip("\n"))
     start = len(cue) - len(cue.lstrip("\n")) + (timing.end() if timing else 0)
     yield cue[:start]
@@ -330,12 +330,12 @@ def _cue(cue: str) -> Iterator[str | Run]:
         return
     end = cue[start:][len(cue[start:].rstrip()) :]
     for part in _runs(_html_items(" ".join(line.strip() for line in lines)), str):
-        yield Cue(part.items, lines=len(lines)) if isinstance(part, Run) else part
+        yield Cue(part.items, lines=len(lines)) if isinstance(part, TextRun) else part
     yield end
 
 
 @dataclass
-class Cue(Run):
+class Cue(TextRun):
     """The text of a subtitle, which has as many lines as before."""
 
     lines: int = 1

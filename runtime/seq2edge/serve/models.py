@@ -18,7 +18,7 @@ NAMED = re.compile(r"(?P<source>[\w-]+):(?P<target>[\w-]+)=(?P<folder>.+)")
 
 
 @dataclass(frozen=True)
-class Model:
+class ServedModel:
     """A bundle on disk, and the languages that it translates."""
 
     name: str
@@ -56,7 +56,7 @@ class Model:
         }
 
 
-def read_model(argument: str, name: str | None = None) -> Model:
+def read_model(argument: str, name: str | None = None) -> ServedModel:
     """Read the manifest of a bundle: a folder, or SOURCE:TARGET=FOLDER where it does not name its languages."""
     named = NAMED.fullmatch(argument)
     folder = Path(named["folder"] if named else argument)
@@ -72,7 +72,7 @@ def read_model(argument: str, name: str | None = None) -> Model:
         sources, targets = (named["source"],), (named["target"],)
     if not all((*sources, *targets)):
         raise UsageError(f"{folder} does not say what it translates: name its languages, as in -m en:pt={folder}")
-    return Model(name or folder.resolve().name, folder, manifest, state, sources, targets)
+    return ServedModel(name or folder.resolve().name, folder, manifest, state, sources, targets)
 
 
 @dataclass
@@ -89,7 +89,7 @@ class Models:
 
     def __init__(self, arguments: Sequence[str], load: Callable[[Path], Translator], *, max_loaded: int = 4) -> None:
         self._arguments, self._load, self.max_loaded = list(arguments), load, max_loaded
-        self.models: dict[str, Model] = {}
+        self.models: dict[str, ServedModel] = {}
         for argument in arguments:
             model = read_model(argument)
             name = model.name if model.name not in self.models else f"{model.name}-{len(self.models) + 1}"
@@ -117,12 +117,12 @@ class Models:
             for code in every
         ]
 
-    def named(self, name: str) -> Model:
+    def named(self, name: str) -> ServedModel:
         if name not in self.models:
             raise ApiError(400, f"there is no model {name[:40]!r}; the models are {', '.join(self.models)}")
         return self.models[name]
 
-    def find(self, source: str, target: str) -> tuple[Model, dict[str, str]]:
+    def find(self, source: str, target: str) -> tuple[ServedModel, dict[str, str]]:
         """Return the model of two languages, and the options that tell it which they are; empty ones are any."""
         for model in self.models.values():
             found_source = _match(source, model.sources) if source else model.sources[0]
@@ -138,7 +138,7 @@ class Models:
         if code and not _match(code, [entry["code"] for entry in self.languages()]):
             raise ApiError(400, f"{code[:40]} is not supported")
 
-    async def translator(self, model: Model, *, scores: bool = False) -> Translator:
+    async def translator(self, model: ServedModel, *, scores: bool = False) -> Translator:
         """Return the translator of a model, loaded if necessary; the least recently used one is let go.
 
         Loading goes on if the request that began it is given up: the next one needs it as well.
@@ -155,7 +155,7 @@ class Models:
             self._loaded.popitem(last=False)  # requests that still use it keep it alive
         return loaded.translator
 
-    async def _prepare(self, model: Model, *, scores: bool) -> LoadedModel:
+    async def _prepare(self, model: ServedModel, *, scores: bool) -> LoadedModel:
         async with self._locks[model.name]:
             if model.name not in self._loaded:
                 await self._load_model(model)
@@ -168,10 +168,10 @@ class Models:
         if not task.cancelled():
             task.exception()  # nobody may be left to hear of it
 
-    async def _load_model(self, model: Model) -> None:
+    async def _load_model(self, model: ServedModel) -> None:
         self._loaded[model.name] = LoadedModel(model.state, await asyncio.to_thread(self._load, model.folder))
 
-    async def _load_scorer(self, model: Model) -> None:
+    async def _load_scorer(self, model: ServedModel) -> None:
         try:
             await asyncio.to_thread(self._loaded[model.name].translator.load_scorer)
         except BundleError:  # the bundle was replaced, and its scorer is that of another model

@@ -13,7 +13,7 @@ from seq2edge.serve.batcher import Batcher
 from seq2edge.serve.detection import detect
 from seq2edge.serve.limits import ApiKeys, RateLimiter, check_characters
 from seq2edge.serve.metrics import Metrics
-from seq2edge.serve.models import Model, Models
+from seq2edge.serve.models import Models, ServedModel
 from seq2edge.serve.settings import ApiError, ServeSettings
 from seq2edge.translator import SplitTexts, Translator
 
@@ -69,7 +69,7 @@ class Service:
             return [(sources[0], 100.0)] * len(texts)
         return [(await asyncio.to_thread(detect, text, sources))[0] for text in texts]
 
-    async def translate(self, model: Model, texts: Sequence[str], **options: Any) -> list[Translation]:
+    async def translate(self, model: ServedModel, texts: Sequence[str], **options: Any) -> list[Translation]:
         """Translate texts with one model, together with those of other requests."""
         async with asyncio.timeout(self.settings.time_limit):
             translator, split = await self.split(model, texts, **options)
@@ -85,7 +85,7 @@ class Service:
                 yield piece
         yield split.translations()[0]
 
-    async def split(self, model: Model, texts: Sequence[str], **options: Any) -> tuple[Translator, SplitTexts]:
+    async def split(self, model: ServedModel, texts: Sequence[str], **options: Any) -> tuple[Translator, SplitTexts]:
         """Split texts into sentences, which takes long for long ones."""
         check_characters(texts, self.settings.max_characters)
         self.check_beams(options)

@@ -15,7 +15,7 @@ from starlette.types import Receive, Scope, Send
 from seq2edge.errors import Seq2EdgeError
 from seq2edge.results import Translation
 from seq2edge.serve.limits import check_characters
-from seq2edge.serve.models import Model
+from seq2edge.serve.models import ServedModel
 from seq2edge.serve.service import Service, read_json, unless_gone
 from seq2edge.serve.settings import ApiError
 from seq2edge.serve.words import align_words
@@ -74,7 +74,7 @@ class V1:
         found = await unless_gone(request, self._score(model, sources, targets, options))
         return JSONResponse({"model": model.name, "scores": [asdict(one) for one in found]})
 
-    async def _score(self, model: Model, sources: list[str], targets: list[str], options: Values) -> list[Any]:
+    async def _score(self, model: ServedModel, sources: list[str], targets: list[str], options: Values) -> list[Any]:
         async with asyncio.timeout(self.service.settings.time_limit), self.service.scoring:
             translator = await self.service.models.translator(model, scores=True)
             return await asyncio.to_thread(translator.score, sources, targets, **options)
@@ -85,7 +85,7 @@ class V1:
         values.pop("api_key", None)
         return values
 
-    async def _choose(self, values: Values, texts: list[str]) -> tuple[Model, Values]:
+    async def _choose(self, values: Values, texts: list[str]) -> tuple[ServedModel, Values]:
         """Return the model that a request names, by name or by languages, and the options for its translator."""
         name, source, target = (_take_text(values, key) for key in ("model", "source_lang", "target_lang"))
         prefix = _take_text(values, "prefix")
