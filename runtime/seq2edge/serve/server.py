@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-import resource
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -85,7 +84,9 @@ def serve(arguments: list[str], settings: ServeSettings, **translator_options: A
     """Serve bundles until a signal ends it."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")
     leave_signals()
-    with suppress(ValueError, OSError):
+    with suppress(ImportError, ValueError, OSError):  # not on Windows
+        import resource
+
         most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
         resource.setrlimit(resource.RLIMIT_NOFILE, (min(OPEN_FILES, most), most))
 
