@@ -182,7 +182,7 @@ def resident(process: int) -> int:
 @contextmanager
 def our_server(options: list[str]) -> Iterator[tuple[int, int]]:
     """Start our server and yield its port and process."""
-    command = [sys.executable, "-m", "seq2edge", "serve", "--port", "{port}", *options]
+    command = [sys.executable, "-m", "seq2edge", "serve", "--port", "{port}", "--time-limit", "600", *options]
     with running(command, os.environ.copy()) as started:
         yield started
 
