@@ -17,8 +17,7 @@ PAIRS ?=
 # More of the default model: texts to measure its quality on, and its teacher (see benchmarks/default_model.py).
 TEXTS ?=
 
-.PHONY: demo test test-fast test-cpu test-backends test-cpus test-fuzz test-trust test-trust-full test-corpus slow peers check format default-digest bench bench-render bench-quick optimum lock sbom clean help
-.PHONY: demo test test-fast test-cpu test-backends test-cpus test-serve test-fuzz test-trust test-trust-full slow peers check format bench bench-render bench-quick optimum lock sbom clean help
+.PHONY: demo test test-fast test-cpu test-backends test-cpus test-serve test-fuzz test-trust test-trust-full test-corpus slow peers check format default-digest bench bench-render bench-quick optimum lock sbom clean help
 
 help: ## list all targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -39,8 +38,7 @@ test-fast: $(READY) ## runtime and graph tests without tracing or subprocesses
 		$(addprefix --ignore=tests/runtime/,$(FAST_IGNORE)) tests/runtime tests/graphs
 
 test: $(READY) ## all tests that fit into ten minutes
-	$(BIN)/python -m pytest -m "not slow and not peers and not backends and not trust and not cpus and not corpus" --numprocesses 2 --dist loadfile tests
-	$(BIN)/python -m pytest -m "not slow and not peers and not backends and not trust and not cpus and not serve" --numprocesses 2 --dist loadfile tests
+	$(BIN)/python -m pytest -m "not slow and not peers and not backends and not trust and not cpus and not corpus and not serve" --numprocesses 2 --dist loadfile tests
 
 # Each device has its own environment, because its package replaces onnxruntime or adds plugins to it.
 BACKENDS := build/backends/ready

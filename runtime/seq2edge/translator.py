@@ -94,6 +94,8 @@ def _join_attention(attentions: "list[Attention]") -> "Attention":
     from seq2edge.scoring.attention import joined
 
     return joined(attentions)
+
+
 class StablePieces:
     """Cut a growing text into pieces that cannot change any more."""
 
