@@ -22,7 +22,7 @@ PAIRS ?=
 # More of the default model: texts to measure its quality on, and its teacher (see benchmarks/default_model.py).
 TEXTS ?=
 
-.PHONY: demo test test-fast test-cpu test-backends test-cpus test-fuzz test-trust test-trust-full test-corpus slow peers check format default-digest bench bench-guard bench-render bench-quick optimum lock sbom clean help
+.PHONY: demo test test-fast test-cpu test-backends test-cpus test-serve test-fuzz test-trust test-trust-full test-corpus slow peers check format default-digest bench bench-guard bench-render bench-quick optimum lock sbom clean help
 
 help: ## list all targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -39,11 +39,11 @@ demo: $(READY) ## export, quantize and translate with the default model
 # Without the tests that start processes, draw plots or compare with the slow tokenizers of others.
 FAST_IGNORE := cli bench files/test_resumable.py scoring/test_plot.py text/test_fairseq_text.py
 test-fast: $(READY) ## runtime and graph tests without tracing or subprocesses
-	$(BIN)/python -m pytest -m "not slow and not peers and not backends and not trust" --numprocesses 2 --dist loadfile \
+	$(BIN)/python -m pytest -m "not slow and not peers and not backends and not trust and not serve" --numprocesses 2 --dist loadfile \
 		$(addprefix --ignore=tests/runtime/,$(FAST_IGNORE)) tests/runtime tests/graphs
 
 test: $(READY) ## all tests that fit into ten minutes
-	$(BIN)/python -m pytest -m "not slow and not peers and not backends and not trust and not cpus and not corpus" --numprocesses 2 --dist loadfile tests
+	$(BIN)/python -m pytest -m "not slow and not peers and not backends and not trust and not cpus and not corpus and not serve" --numprocesses 2 --dist loadfile tests
 
 # Each device has its own environment, because its package replaces onnxruntime or adds plugins to it.
 BACKENDS := build/backends/ready
@@ -92,6 +92,23 @@ qemu:
 	@(for tool in qemu-x86_64 qemu-aarch64 debootstrap; do command -v $$tool > /dev/null || exit 1; done) \
 		|| { apt-get update && apt-get install --yes --no-install-recommends -o DPkg::Lock::Timeout=120 qemu-user debootstrap; } \
 		|| { echo "other CPUs cannot be tested: they need Debian's packages qemu-user and debootstrap"; exit 1; }
+
+# A server process with real clients and a real browser. The clients have an environment of their own.
+test-serve: .venv-serve/clients chromium ## seq2edge serve: clients of LibreTranslate, its schema, load, a browser
+	.venv-serve/bin/python -m pytest -m serve tests/serve
+
+.venv-serve/clients: tests/serve/clients.txt pyproject.toml constraints.txt
+	@echo "setting up .venv-serve (once)"
+	@test -x .venv-serve/bin/python || $(PYTHON) -m venv .venv-serve
+	@.venv-serve/bin/python -m pip install --quiet --disable-pip-version-check --requirement tests/serve/clients.txt \
+		--editable '.[cpu,serve,detect]' hatchling
+	@touch $@
+
+.PHONY: chromium
+chromium:
+	@command -v chromium > /dev/null && command -v chromedriver > /dev/null \
+		|| { apt-get update && apt-get install --yes --no-install-recommends -o DPkg::Lock::Timeout=120 chromium chromium-driver; } \
+		|| { echo "the page cannot be tested: it needs Debian's packages chromium and chromium-driver"; exit 1; }
 
 test-fuzz: $(READY) ## a few thousand hostile files
 	@$(PIP) atheris

@@ -24,6 +24,7 @@ PAGES = tuple(
         "README.md",
         "docs/default-model.md",
         "docs/performance.md",
+        "docs/serving.md",
         "docs/measurements/performance.md",
         "docs/measurements/quantization.md",
     )
@@ -448,6 +449,40 @@ def default_samples(folder: Path) -> str:
     return table(["English", "translation"], [[row["source"], row["translation"]] for row in rows]) if rows else ""
 
 
+def serve(folder: Path) -> str:
+    """Requests/s and latency of the server by the number of clients."""
+    rows = [row for row in read("serve", folder) if row["work"] != "soak"]
+    if not rows:
+        return ""
+    body = [
+        [
+            WORKS[row["work"]],
+            str(row["clients"]),
+            row["system"],
+            f"{row['rate']:.1f}",
+            *(f"{1000 * row[name]:.0f}" for name in ("p50", "p95", "p99")),
+        ]
+        for row in sorted(rows, key=lambda row: (row["work"], row["clients"]))
+    ]
+    found = rows[0]["machine"]
+    loads = sorted(row["machine"]["load_average"] or 0 for row in rows)
+    line = f"{found['cpu']}, {found['cores']} cores; load average of the machine {loads[0]} to {loads[-1]}\n"
+    return table(["model", "clients", "server", "requests/s", "p50, ms", "p95, ms", "p99, ms"], body) + "\n" + line
+
+
+def soak(folder: Path) -> str:
+    """The memory of the server before and after a long time at full load."""
+    rows = [row for row in read("serve", folder) if row["work"] == "soak"]
+    if not rows:
+        return ""
+    row = rows[0]
+    memory = [f"{one / 1e6:.0f}" for one in row["memory"]]
+    return (
+        f"{row['seconds'] / 60:.0f} minutes at full load with 32 clients: {row['answers']:,} answers, "
+        f"{row['wrong']} of them wrong; resident memory in MB at equal intervals: {', '.join(memory)}.\n"
+    )
+
+
 BLOCKS: dict[str, Callable[[Path], str]] = {
     "precisions-in-readme": precisions_in_readme,
     "precisions": precisions,
@@ -473,6 +508,8 @@ BLOCKS: dict[str, Callable[[Path], str]] = {
     "shortlist-gain": shortlist_gain,
     "shortlist-loss": shortlist_loss,
     "shortlist-products": shortlist_products,
+    "serve": serve,
+    "soak": soak,
 }
 
 

@@ -24,7 +24,7 @@ from seq2edge.search import BatchContext, Hook, Hypothesis, StreamingSearch, pre
 from seq2edge.search.batch_decode import Sentence, Workers, decode_batches
 from seq2edge.search.hypothesis import length_normalizer
 from seq2edge.text.repetition import repeats
-from seq2edge.text.segments import Segment, join_texts, make_segments, stable_prefix
+from seq2edge.text.segments import GrowingText, Segment, join_texts, make_segments, stable_prefix
 from seq2edge.text.tokenizer import Tokenizer, bundle_tokenizer
 
 if TYPE_CHECKING:  # few users need these, and importing them takes time
@@ -96,38 +96,75 @@ def _join_attention(attentions: "list[Attention]") -> "Attention":
     return joined(attentions)
 
 
+class StablePieces:
+    """Cut a growing text into pieces that cannot change any more."""
+
+    def __init__(self) -> None:
+        self.sent = ""
+
+    def next(self, text: str) -> str:
+        """Return what the text so far adds to the pieces."""
+        stable = "" if text.endswith(UNFINISHED_CHARACTER) else stable_prefix(text)
+        if not stable.startswith(self.sent):
+            return ""
+        piece, self.sent = stable[len(self.sent) :], stable
+        return piece
+
+    def rest(self, text: str) -> str:
+        """Return what the complete text adds."""
+        if not text.startswith(self.sent):
+            raise RuntimeError(
+                f"the pieces {self.sent!r} are not the beginning of {text!r}: "
+                "this is a bug in seq2edge, please report it"
+            )
+        return text[len(self.sent) :]
+
+
 class TextStream(Iterator[str]):
     """Iterate over the pieces of a translation; after the last one, ``translation`` is the complete result."""
 
     def __init__(self, texts: TextsSoFar) -> None:
         self.translation: Translation | None = None
-        self._pieces = self._split(texts)
+        self._pieces = filter(None, self._split(texts))
 
     def __next__(self) -> str:
         return next(self._pieces)
 
     def _split(self, texts: TextsSoFar) -> Iterator[str]:
         """Yield what each text adds to the one before."""
-        sent = ""
+        pieces = StablePieces()
         try:
             while True:
-                text = next(texts)
-                stable = "" if text.endswith(UNFINISHED_CHARACTER) else stable_prefix(text)
-                if stable.startswith(sent) and len(stable) > len(sent):
-                    yield stable[len(sent) :]
-                    sent = stable
+                yield pieces.next(next(texts))
         except StopIteration as stop:
             self.translation = stop.value
-        yield from self._rest(sent)
+        yield pieces.rest("" if self.translation is None else self.translation.text)
 
-    def _rest(self, sent: str) -> Iterator[str]:
-        text = "" if self.translation is None else self.translation.text
-        if not text.startswith(sent):
-            raise RuntimeError(
-                f"the pieces {sent!r} are not the beginning of {text!r}: this is a bug in seq2edge, please report it"
-            )
-        if len(text) > len(sent):
-            yield text[len(sent) :]
+
+class SplitTexts:
+    """The texts of one call as segments, which can be translated together with those of other calls.
+
+    ``found`` holds the ranked translations of the segments that are translated, by their index.
+    """
+
+    def __init__(self, count: int, call: CallOptions, segments: list[Segment], prefixes: list[Prefix]) -> None:
+        self.count, self.call, self.segments, self.prefixes = count, call, segments, prefixes
+        self.found: dict[int, list[Translation]] = {}
+
+    @property
+    def complete(self) -> bool:
+        return len(self.found) == len(self.segments)
+
+    def translations(self) -> list[Translation]:
+        """Join the segments of each text; all of them must be translated."""
+        by_text: dict[int, list[Ranked]] = {index: [] for index in range(self.count)}
+        for index, segment in enumerate(self.segments):
+            by_text[segment.text_index].append((segment, self.found[index]))
+        options = self.call.generation
+        return [
+            with_alternatives(join_segments(ranked, options), options) if ranked else Translation(text="")
+            for ranked in by_text.values()
+        ]
 
 
 class Translator:
@@ -196,6 +233,10 @@ class Translator:
     def close(self) -> None:
         """Stop the workers when they have finished what was begun; later calls are refused."""
         self._workers.close()
+
+    def load_scorer(self) -> None:
+        """Load now what scores and attention need, which is otherwise loaded when it is first needed."""
+        _ = self._scorer
 
     @property
     def notes(self) -> list[str]:
@@ -332,6 +373,35 @@ class Translator:
             count = call.generation.num_return_sequences
             raise UsageError(f"num_return_sequences is {count}, but a stream is one translation: set it to 1")
         return TextStream(self._texts_so_far(text, call, prefix, hook))
+
+    def split(self, texts: Sequence[str], *, prefixes: Sequence[str] | None = None, **options: Any) -> SplitTexts:
+        """Split the texts of a call into segments, for ``translate_segments``: a server has many calls at a time."""
+        texts, call, prefixes = self._check(texts, prefixes, options)
+        segments = self._segments(texts, call)
+        return SplitTexts(len(texts), call, segments, [self._prefix(one, prefixes, call) for one in segments])
+
+    def translate_segments(self, parts: Sequence[tuple[SplitTexts, int]]) -> Iterator[list[int]]:
+        """Translate segments of calls with equal options in common batches, which changes no result.
+
+        Yield the indices of the parts that each batch has translated; the results are in their ``found``.
+        """
+        call = parts[0][0].call
+        segments = [texts.segments[index] for texts, index in parts]
+        starts = [texts.prefixes[index] for texts, index in parts]
+        with self._limited() as workers:
+            for batch in self._decode(segments, starts, call, None, 0, workers):
+                chosen, prefixes = [segments[one] for one in batch], [starts[one] for one in batch]
+                ranked = self._translations(chosen, prefixes, [*batch.values()], call, workers)
+                for one, several in zip(batch, ranked, strict=True):
+                    texts, index = parts[one]
+                    texts.found[index] = several
+                yield [*batch]
+
+    def stream_segment(self, texts: SplitTexts, index: int) -> Iterator[str]:
+        """Translate one segment and yield its translation so far; the result is in ``texts.found``."""
+        texts.found[index] = yield from self._segment_so_far(
+            texts.segments[index], texts.prefixes[index], texts.call, None
+        )
 
     def score(
         self, sources: Sequence[str], targets: Sequence[str], *, source_lang: str = "", target_lang: str = ""
@@ -521,26 +591,34 @@ class Translator:
 
     def _texts_so_far(self, text: str, call: CallOptions, prefix: str, hook: Hook | None) -> TextsSoFar:
         done: list[Ranked] = []
-        texts, spaces = [""], [""]  # what is final: the joined text, and empty translations after it
+        so_far = GrowingText()
         for segment in self._segments([text], call):
-            spaces.append(segment.space)
             start = self._prefix(segment, [prefix] if prefix else None, call)
-            options = call.generation.within(1 + self.longest, prefix_length=1 + len(start))
-            block = prefix_block([[options.decoder_start_token_id, *start]], options)
-            context = BatchContext(segment_ids=[segment.index], hook=hook)
-            with self._limited_here():
-                search = StreamingSearch(self.engine.start([segment.ids]), block, options, context)
-            for tokens in self._steps(search):
-                yield join_texts([*texts, self.tokenizer.decode_partial([*start, *tokens])], spaces)
-            assert search.result is not None
-            with self._limited() as workers:
-                [found] = self._translations([segment], [start], [[search.result]], call, workers)
-            done.append((segment, found))
-            texts.append(found[0].text)
-            if found[0].text.strip():
-                texts, spaces = [join_texts(texts, spaces)], [""]
+            growing = self._segment_so_far(segment, start, call, hook)
+            try:
+                while True:
+                    yield so_far.joined(next(growing), segment.space)
+            except StopIteration as stop:
+                done.append((segment, stop.value))
+            so_far.add(done[-1][1][0].text, segment.space)
         whole = join_segments(done, call.generation) if done else [Translation(text="")]
         return with_alternatives(whole, call.generation)
+
+    def _segment_so_far(
+        self, segment: Segment, start: Prefix, call: CallOptions, hook: Hook | None
+    ) -> Generator[str, None, list[Translation]]:
+        """Yield the translation of a segment again and again while it grows, and return the ranked translations."""
+        options = call.generation.within(1 + self.longest, prefix_length=1 + len(start))
+        block = prefix_block([[options.decoder_start_token_id, *start]], options)
+        context = BatchContext(sentence_ids=[segment.text_index], segment_ids=[segment.index], hook=hook)
+        with self._limited_here():
+            search = StreamingSearch(self.engine.start([segment.ids]), block, options, context)
+        for tokens in self._steps(search):
+            yield self.tokenizer.decode_partial([*start, *tokens])
+        assert search.result is not None
+        with self._limited() as workers:
+            [found] = self._translations([segment], [start], [[search.result]], call, workers)
+        return found
 
     def _steps(self, search: StreamingSearch) -> Iterator[Sequence[int]]:
         """Yield what the search yields, each with its own time limit."""

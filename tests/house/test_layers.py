@@ -66,6 +66,7 @@ def test_translating_without_onnxruntime_names_the_extra() -> None:
         (["quantize", "a", "b"], "quantize"),
         (["shortlist", "a", "b", "--marian", "c"], "quantize"),
         (["sign", "--new-key", "a"], "sign"),
+        (["serve"], "serve"),
     ],
 )
 def test_commands_name_the_extra_that_they_need(arguments: list[str], extra: str) -> None:

@@ -134,6 +134,7 @@ def test_the_wheel_holds_code_graphs_the_default_bundle_and_its_own_papers_alone
         path = Path(name)
         code = path.suffix == ".py" or path.name == "py.typed"
         default = path.parent.as_posix() == "seq2edge/models/en-pt" and path.name in bundle
+        page = path.parent.as_posix() == "seq2edge/serve/page" and path.suffix in (".html", ".css", ".js", ".svg")
         device = path.parent.as_posix() == "seq2edge/devices/topk_graphs" and path.suffix == ".onnx"
         papers = path.parts[0].endswith(".dist-info")
-        assert code or default or device or papers, name
+        assert code or default or device or page or papers, name

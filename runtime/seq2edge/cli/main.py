@@ -27,6 +27,7 @@ class Entry:
 COMMANDS = {
     "translate": Entry("seq2edge.cli.translate", "Translate text with a bundle."),
     "corpus": Entry("seq2edge.cli.corpus", "Translate large corpora, on one machine or on a Ray cluster."),
+    "serve": Entry("seq2edge.cli.serve", "Translate over HTTP, with LibreTranslate's API and a page."),
     "score": Entry("seq2edge.cli.score", "Score given translations."),
     "inspect": Entry("seq2edge.cli.inspect", "Show the contents and cost of a bundle or an ONNX file."),
     "sign": Entry("seq2edge.cli.sign", "Sign a bundle, so that users can verify its origin."),

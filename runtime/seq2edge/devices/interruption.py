@@ -146,12 +146,12 @@ def _end(message: str, code: int) -> None:
     os._exit(code)
 
 
-def _forget_signals() -> None:
-    """Leave the watch to the parent process, which would take the signals of a forked one for its own."""
+def leave_signals() -> None:
+    """End the watch: of a server that ends by itself, or of a forked process, whose signals are not the parent's."""
     if _is_command.is_set():
         _is_command.clear()
         signal.set_wakeup_fd(-1)
 
 
 if hasattr(os, "register_at_fork"):  # not on Windows
-    os.register_at_fork(after_in_child=_forget_signals)
+    os.register_at_fork(after_in_child=leave_signals)

@@ -279,5 +279,21 @@ def stable_prefix(text: str) -> str:
     return text[:end]
 
 
+class GrowingText:
+    """The joined translations of the first segments of a text."""
+
+    def __init__(self) -> None:
+        self._texts, self._spaces = [""], [""]  # the joined text, and empty translations after it
+
+    def joined(self, text: str, space: str) -> str:
+        """Return the text with one more translation, and the white space before it."""
+        return join_texts([*self._texts, text], [*self._spaces, space])
+
+    def add(self, text: str, space: str) -> None:
+        self._texts, self._spaces = [*self._texts, text], [*self._spaces, space]
+        if text.strip():
+            self._texts, self._spaces = [join_texts(self._texts, self._spaces)], [""]
+
+
 def _is_unspaced(character: str) -> bool:
     return re.match(_UNSPACED, character) is not None

@@ -1,0 +1,117 @@
+"""Run the server: connections, signals, and an end that finishes what was begun."""
+
+import asyncio
+import logging
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from seq2edge.devices.interruption import leave_signals
+from seq2edge.errors import DataError
+from seq2edge.serve.app import make_app
+from seq2edge.serve.models import Models
+from seq2edge.serve.service import Service
+from seq2edge.serve.settings import ServeSettings
+from seq2edge.translator import Translator
+
+LOG = logging.getLogger("seq2edge.serve")
+OPEN_FILES = 65_536  # connections that a server may have, as far as the system allows
+
+
+class ImpatientProtocol(H11Protocol):
+    """Close connections that do not send the head of a request in time; uvicorn waits for the first one forever."""
+
+    idle_limit = 10.0
+
+    def connection_made(self, transport: Any) -> None:
+        super().connection_made(transport)
+        self._deadline = self.loop.call_later(self.idle_limit, self._give_up)
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        if self.cycle is not None:
+            self._deadline.cancel()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._deadline.cancel()
+        super().connection_lost(exc)
+
+    def _give_up(self) -> None:
+        if self.cycle is None:
+            self.transport.close()
+
+
+class GracefulServer(uvicorn.Server):
+    """Finish what was begun at SIGTERM and Ctrl-C, and exit with 0; load replaced bundles at SIGHUP."""
+
+    def __init__(self, config: uvicorn.Config, service: Service) -> None:
+        super().__init__(config)
+        self.service = service
+        self._tasks: set[asyncio.Task[Any]] = set()
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self.handle_exit, number, None)
+        if hasattr(signal, "SIGHUP"):
+            loop.add_signal_handler(signal.SIGHUP, self._reload)
+        yield
+
+    async def startup(self, sockets: Any = None) -> None:
+        await super().startup(sockets)
+        for server in self.servers:
+            host, port = server.sockets[0].getsockname()[:2]
+            LOG.info("listening on http://%s:%d", f"[{host}]" if ":" in host else host, port)
+
+    def _reload(self) -> None:
+        task = asyncio.ensure_future(self._reload_and_log())
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _reload_and_log(self) -> None:
+        with suppress(DataError):
+            outcome = await self.service.reload()
+            LOG.info("reloaded: %s", ", ".join(f"{len(names)} {what}" for what, names in outcome.items()))
+
+
+def serve(arguments: list[str], settings: ServeSettings, **translator_options: Any) -> None:
+    """Serve bundles until a signal ends it."""
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")
+    leave_signals()
+    with suppress(ImportError, ValueError, OSError):  # not on Windows
+        import resource
+
+        most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+        resource.setrlimit(resource.RLIMIT_NOFILE, (min(OPEN_FILES, most), most))
+
+    def load(folder: Path) -> Translator:
+        return Translator(folder, threads=settings.threads, time_limit=settings.time_limit, **translator_options)
+
+    asyncio.run(_serve(Models(arguments, load, max_loaded=settings.max_loaded), settings))
+
+
+async def _serve(models: Models, settings: ServeSettings) -> None:
+    service = Service(models, settings)
+    protocol = type("Protocol", (ImpatientProtocol,), {"idle_limit": settings.idle_limit})
+    config = uvicorn.Config(
+        make_app(service),
+        host=settings.host,
+        port=settings.port,
+        http=protocol,
+        ws="none",
+        log_config=None,
+        access_log=False,  # it has the query parameters, and so texts of users
+        server_header=False,
+        forwarded_allow_ips=settings.proxies,
+        timeout_keep_alive=int(settings.idle_limit) or 1,
+        timeout_graceful_shutdown=int(settings.time_limit) or 1,
+        backlog=2048,
+    )
+    logging.getLogger("uvicorn.error").setLevel(logging.WARNING)
+    await GracefulServer(config, service).serve()

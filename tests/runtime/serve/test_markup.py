@@ -1,0 +1,118 @@
+"""Documents keep their markup: around the words that it belongs to in the translation."""
+
+from collections.abc import Callable
+from random import Random
+
+import numpy as np
+import pytest
+
+from seq2edge.results import Translation
+from seq2edge.scoring.attention import Attention
+from seq2edge.serve.markup import (
+    Markup,
+    html_document,
+    markdown_document,
+    subtitle_document,
+    text_document,
+)
+from seq2edge.serve.words import Span, align_words, word_spans
+
+
+def aligned(source: str, target: str, pairs: list[tuple[int, int]]) -> Translation:
+    """A translation whose words are aligned as told, by their numbers."""
+    words = [tuple(text[slice(*span)] for span in word_spans(text)) for text in (source, target)]
+    weights = np.zeros((len(words[1]), len(words[0])), np.float32)
+    found = Attention(source=words[0], target=words[1], blocks=(weights,), alignment=tuple(pairs))
+    return Translation(text=target, attention=found)
+
+
+def same(texts: list[str]) -> list[Translation]:
+    """Every text as its own translation."""
+    return [aligned(text, text, [(one, one) for one in range(len(word_spans(text)))]) for text in texts]
+
+
+def test_words_are_found_by_their_characters() -> None:
+    translation = aligned("It's the red house.", "É a casa vermelha.", [(0, 0), (1, 1), (3, 2), (2, 3), (4, 4)])
+    found = dict(align_words("It's the red house.", translation))
+    assert found[Span(4, 8)] == [Span(13, 18)]  # casa
+    assert found[Span(9, 17)] == [Span(9, 12)]  # vermelha
+
+
+@pytest.mark.parametrize(
+    ("document", "text"),
+    [
+        (html_document, "<p>The <b>red</b> house &amp; a &lt; b</p><script>if (a < b) run()</script>"),
+        (html_document, "<!doctype html><html><!-- c --><body class=x>One<br>two <img src=a> three</body></html>"),
+        (html_document, "<p translate='no'>The house</p> <span class='notranslate'>a <b>b</b></span> and more"),
+        (html_document, "unfinished <b and <i>more"),
+        (html_document, "<b>overlapping <i>marks</b> here</i>"),
+        (html_document, 'a <a href="x>y">link</a>, 3 &lt; 4'),
+        (
+            markdown_document,
+            "# Title\n\nSome *text* with **bold**, `code` and [a link](http://x/y_z_).\n\n- one\n- two\n",
+        ),
+        (markdown_document, "```py\ndef f(): pass\n```\n\n    indented code\n\n> quoted\n\n1. first\n"),
+        (markdown_document, "| a | b |\n|---|---|\n| one | two |\n\n![picture](x.png) and text\n"),
+        (
+            subtitle_document,
+            "1\n00:00:01,000 --> 00:00:02,000\n<i>Good</i> morning.\n\n2\n00:00:03,000 --> 00:00:04,000\nBye.\n",
+        ),
+        (text_document, "\n  One line.\n\nAnother one.\n"),
+    ],
+)
+def test_a_document_whose_texts_stay_the_same_stays_the_same(document: Callable[[str], Markup], text: str) -> None:
+    made = document(text)
+    assert made.filled(same(made.texts)) == text
+
+
+def test_markup_follows_its_words() -> None:
+    document = html_document("<p>The <b>red</b> house</p>")
+    assert document.texts == ["The red house"]
+    translation = aligned("The red house", "A casa vermelha", [(0, 0), (2, 1), (1, 2)])
+    assert document.filled([translation]) == "<p>A casa <b>vermelha</b></p>"
+
+
+def test_code_and_what_is_marked_so_is_not_translated() -> None:
+    text = "<pre>the house</pre><style>p {}</style><p translate=no>the house</p><p>Yes</p>"
+    assert html_document(text).texts == ["Yes"]
+    assert markdown_document("```\nthe house\n```\n\n`code` Yes\n").texts == ["Yes"]
+
+
+def test_a_subtitle_has_as_many_lines_as_before() -> None:
+    document = subtitle_document("1\n00:00:01,000 --> 00:00:02,000\nThe old man\nand the sea\n")
+    assert document.texts == ["The old man and the sea"]
+    translation = Translation(text="O velho homem e o grande mar")
+    assert document.filled([translation]).splitlines()[2:] == ["O velho homem", "e o grande mar"]
+
+
+@pytest.mark.parametrize("document", [html_document, markdown_document, subtitle_document, text_document])
+def test_any_text_is_a_document(document: Callable[[str], Markup]) -> None:
+    chance = Random(1)
+    parts = [
+        "<",
+        ">",
+        "<b>",
+        "</b>",
+        "<p>",
+        "</p>",
+        "&amp;",
+        '"',
+        "'",
+        "word",
+        " ",
+        "\n",
+        "`",
+        "*",
+        "[a](b)",
+        "-->",
+        "1",
+    ]
+    for _ in range(500):
+        made = document("".join(chance.choice(parts) for _ in range(chance.randint(0, 30))))
+        assert made.filled(same(made.texts)) is not None
+
+
+def test_an_unclosed_tag_takes_no_long_time() -> None:
+    for text in ("<a " * 100_000, '<a "' * 100_000, "<" * 200_000, "[" * 50_000, "*" * 100_000):
+        html_document(text)
+        markdown_document(text)
