@@ -18,12 +18,12 @@ DIGEST_BYTES = 32
 CHUNK = 2**18  # bytes
 TOKENIZER = "tokenizer.model"
 DIGESTS = {
-    "manifest.json": "c20420a102c989556566967cee50c243b7adaef06534f9135ab66898ff220431",
-    "decoder.onnx": "58e64b11208e1e28051ecdd5c64f741afaa9b71ae9573b9a31a1a376fee43f67",
-    "encoder.onnx": "f49b49b2f7595111aa452ca30318b66b606b240d87ba7865b4522cb0d3b0ba50",
-    "scorer.onnx": "ec8733347103fc87acb8898790c84a835c72a0c76f192db46d240c0fd510e48a",
+    "manifest.json": "4a267288e1d5c33f6360aae13c5b46bf6fb1a35295832c089439fdb67cbc3c57",
+    "decoder.onnx": "e67b0dfdce5b35a1ba995b9448bf87af999905570b3cba5dc2249700e5c10ad0",
+    "encoder.onnx": "4a97cc08c16702bef5bb6d1757c2debcfafb62ffaa6b2a250a5c8baa6b7ecd29",
+    "scorer.onnx": "e7aafcc0f1568a8887801d2cfca81d979bde267916bec0761187482aabac3f72",
     "tokenizer.model": "fefe0e16e5094e9000b6d5bf7f6c628ea79589df64c6ac513a17e40192306695",
-    "weights.bin": "61c7decf03c9a9cc15ad915abeb7990e12416b84262cb7ee2413d033f062e851",
+    "weights.bin": "f3c6fe959b4d5c83bb0b197ebcfe71afa0c9edcbeafd3189a37715255c6dc03c",
 }
 
 
