@@ -81,8 +81,12 @@ def _download(package: NpmPackage, archive: Path) -> None:
 
 
 def _is_genuine(archive: Path, package: NpmPackage) -> bool:
-    with archive.open("rb") as file:
-        return base64.b64encode(hashlib.file_digest(file, "sha512").digest()).decode() == package.sha512
+    return _sha512(archive) == package.sha512
+
+
+def _sha512(path: Path) -> str:
+    with path.open("rb") as file:
+        return base64.b64encode(hashlib.file_digest(file, "sha512").digest()).decode()
 
 
 def _cache_folder() -> Path:

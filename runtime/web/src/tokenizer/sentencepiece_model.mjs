@@ -32,14 +32,14 @@ export class SentencePieceModel {
   #byteFallback = false;
   #unknownSurface = " ⁇ ";
   #minScore = Infinity;
-  #maxScore = -Infinity;
+  #maxScore = 1.1754943508222875e-38; // FLT_MIN, where the library starts too: scores below 0 do not count
   /** @type {Map<string, number>} those that text is split into */
   #ids = new Map();
   /** @type {Map<string, number>} */
   #reserved = new Map();
   /** @type {string[]} */
   #userDefined = [];
-  #longest = 0; // UTF-16 units of a piece
+  #trie = new TrieNode(); // of the same pieces
 
   /** @param {Uint8Array} file */
   constructor(file) {
@@ -73,7 +73,7 @@ export class SentencePieceModel {
     this.types.push(type);
     const isSplit = type === NORMAL || type === USER_DEFINED || type === UNUSED;
     (isSplit ? this.#ids : this.#reserved).set(piece, id);
-    if (isSplit) this.#longest = Math.max(this.#longest, piece.length);
+    if (isSplit && type !== UNUSED) this.#trie.add(piece, id);
     if (type === USER_DEFINED) this.#userDefined.push(piece);
     if (type === UNKNOWN) this.unknown = id;
     if (type === NORMAL) {
@@ -185,13 +185,14 @@ export class SentencePieceModel {
       /** @param {number} end @param {number} id @param {number} score */
       const take = (end, id, score) => {
         if (starts[end] >= 0 && !(score > scores[end])) return;
-        [scores[end], starts[end], ids[end]] = [score, start, id];
+        scores[end] = score;
+        starts[end] = start;
+        ids[end] = id;
       };
-      const last = Math.min(size, start + this.#longest);
-      for (let end = start + width; end <= last; end++) {
-        const id = this.#ids.get(text.slice(start, end));
-        if (id === undefined || this.types[id] === UNUSED) continue;
-        take(end, id, this.#scoreOf(id) + scores[start]); // in double precision, rounded when it is stored
+      let node = this.#trie.children.get(text.charCodeAt(start));
+      for (let end = start + 1; node; node = end < size ? node.children.get(text.charCodeAt(end++)) : undefined) {
+        if (node.id < 0) continue;
+        take(end, node.id, Math.fround(this.#scoreOf(node.id) + scores[start]));
         hasSingle ||= end === start + width;
       }
       if (!hasSingle) take(start + width, this.unknown, Math.fround(this.unknownScore + scores[start]));
@@ -242,6 +243,25 @@ export class SentencePieceModel {
   #resegment(piece, halves) {
     const parts = this.types[this.#idOf(piece)] === UNUSED ? halves.get(piece) : undefined;
     return parts ? parts.flatMap(part => this.#resegment(part, halves)) : [piece];
+  }
+}
+
+/** A node of a tree of pieces, by UTF-16 units. */
+class TrieNode {
+  /** @type {Map<number, TrieNode>} */
+  children = new Map();
+  id = -1; // of the piece that ends here
+
+  /** @param {string} piece @param {number} id */
+  add(piece, id) {
+    /** @type {TrieNode} */
+    let node = this;
+    for (let at = 0; at < piece.length; at++) {
+      const unit = piece.charCodeAt(at), next = node.children.get(unit) ?? new TrieNode();
+      node.children.set(unit, next);
+      node = next;
+    }
+    node.id = id;
   }
 }
 
@@ -353,7 +373,9 @@ class Normalizer {
    * @param {Uint8Array} input @param {number} at
    */
   #prefix(input, at) {
-    const known = this.userDefined.find(symbol => symbol.every((byte, index) => input[at + index] === byte));
+    const known = this.userDefined.length
+      ? this.userDefined.find(symbol => symbol.every((byte, index) => input[at + index] === byte))
+      : undefined;
     if (known) return { replacement: known, length: known.length };
     let length = 0, text = 0;
     if (this.units.length) {
