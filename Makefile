@@ -17,7 +17,7 @@ PAIRS ?=
 # More of the default model: texts to measure its quality on, and its teacher (see benchmarks/default_model.py).
 TEXTS ?=
 
-.PHONY: demo test test-fast test-cpu test-backends test-cpus test-fuzz test-trust test-trust-full test-corpus slow peers check format default-digest bench bench-render bench-quick optimum lock sbom clean help
+.PHONY: demo test test-fast test-cpu test-backends test-cpus test-web test-fuzz test-trust test-trust-full test-corpus slow peers check format default-digest bench bench-render bench-quick optimum lock sbom clean help
 
 help: ## list all targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -38,7 +38,7 @@ test-fast: $(READY) ## runtime and graph tests without tracing or subprocesses
 		$(addprefix --ignore=tests/runtime/,$(FAST_IGNORE)) tests/runtime tests/graphs
 
 test: $(READY) ## all tests that fit into ten minutes
-	$(BIN)/python -m pytest -m "not slow and not peers and not backends and not trust and not cpus and not corpus" --numprocesses 2 --dist loadfile tests
+	$(BIN)/python -m pytest -m "not slow and not peers and not backends and not trust and not cpus and not corpus and not web" --numprocesses 2 --dist loadfile tests
 
 # Each device has its own environment, because its package replaces onnxruntime or adds plugins to it.
 BACKENDS := build/backends/ready
@@ -87,6 +87,21 @@ qemu:
 	@(for tool in qemu-x86_64 qemu-aarch64 debootstrap; do command -v $$tool > /dev/null || exit 1; done) \
 		|| { apt-get update && apt-get install --yes --no-install-recommends -o DPkg::Lock::Timeout=120 qemu-user debootstrap; } \
 		|| { echo "other CPUs cannot be tested: they need Debian's packages qemu-user and debootstrap"; exit 1; }
+
+# The browser's runtime: npm fetches onnxruntime-web and the tools that check and drive it.
+WEB := runtime/web
+test-web: $(READY) $(WEB)/node_modules/ready chromium ## the browser's runtime in node and chromium
+	$(BIN)/python -m pytest tests/web
+
+$(WEB)/node_modules/ready: $(WEB)/package.json $(WEB)/package-lock.json
+	@command -v npm > /dev/null || { echo "the browser's runtime cannot be tested: it needs Node.js 20 or newer with npm"; exit 1; }
+	@cd $(WEB) && npm ci --ignore-scripts --no-audit --no-fund --silent
+	@touch $@
+
+.PHONY: chromium
+chromium:
+	@test -x /usr/bin/chromium || apt-get install --yes --no-install-recommends -o DPkg::Lock::Timeout=120 chromium \
+		|| { echo "sites cannot be tested: they need Debian's package chromium"; exit 1; }
 
 test-fuzz: $(READY) ## a few thousand hostile files
 	@$(PIP) atheris

@@ -3,6 +3,8 @@
 import json
 import random
 import unicodedata
+from collections import Counter
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -21,11 +23,23 @@ ROOT = Path(__file__).parents[2]
 DEFAULT_VOCABULARY = ROOT / "models" / "en-pt" / "tokenizer.model"
 TEXTS = 10_000
 PIECES = SpecialTokens(pad=0, bos=2, eos=3, unk=1)
-MARKS = [*'.!?…。！？।؟;:,"“”„«»‘’\'()[]{}-–—', " ", " ", "  ", "\n", "\t", "\u00a0", "\u3000", "\u2028", "\x1c", "\x85"]
-PIECES_OF_TEXT = (
+MARKS = [
+    *".!?…。！？।؟;:,\"“”„«»‘’'()[]{}-–—",
+    " ",
+    " ",
+    "  ",
+    "\n",
+    "\t",
+    "\u00a0",
+    "\u3000",
+    "\u2028",
+    "\x1c",
+    "\x85",
+]
+KNOWN = (
     "Mr. Dr. e.g. z. B. d. h. v. Chr. etc. U.S. p.m. No. Jr. 3. 12. 2. Oktober am der 1990 г. Он A. B. Fig. pp. ... ?! "
     ">>pt<< <extra_id_0> </s> <unk> ▁ ▁▁ @@ ﬁ Å ǅ İ ß ſ Σας ΣΑΣ 👩‍👩‍👧 🇧🇷🇩🇪 👍🏽 क्ष தமிழ் ကျွန် ខ្មែរ ﷺ ½ ² ① Ⅷ 한국어 ά; ﻿"
-).split(" ")
+)
 
 
 def texts(count: int = TEXTS, seed: int = 3) -> list[str]:
@@ -48,7 +62,7 @@ def _random_letters(chance: random.Random) -> str:
 
 
 def _known(chance: random.Random) -> str:
-    return chance.choice(PIECES_OF_TEXT)
+    return chance.choice(KNOWN.split(" "))
 
 
 def _mark(chance: random.Random) -> str:
@@ -140,10 +154,10 @@ def _learn_codes(words: list[str], count: int = 300) -> tuple[list[str], list[st
     merges: list[str] = []
     pieces = {piece for word in split for piece in word}
     while len(merges) < count:
-        pairs = [(first, second) for word in split for first, second in zip(word, word[1:], strict=False)]
+        pairs = Counter(pair for word in split for pair in pairwise(word))
         if not pairs:
             break
-        first, second = max(sorted(set(pairs)), key=pairs.count)
+        first, second = max(sorted(pairs), key=pairs.__getitem__)
         merges.append(f"{first} {second}")
         pieces.add(first + second)
         for word in split:

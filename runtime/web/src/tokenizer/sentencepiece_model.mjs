@@ -10,7 +10,7 @@ import { decodePiece, encodeUtf8, replaceInvalid } from "./utf8.mjs";
 export const SPACE = "▁";
 const NORMAL = 1, UNKNOWN = 2, CONTROL = 3, USER_DEFINED = 4, UNUSED = 5, BYTE = 6; // types of pieces
 const UNIGRAM = 1, BPE = 2, WORD = 3, CHAR = 4; // types of models
-const UNKNOWN_PENALTY = 10;
+const UNKNOWN_PENALTY = 10, USER_BONUS = 0.1; // the bonus is for each byte but the first
 const BLANK = 0x20;
 const SPACE_BYTES = encodeUtf8(SPACE);
 /** @type {Uint8Array} */
@@ -32,7 +32,6 @@ export class SentencePieceModel {
   #byteFallback = false;
   #unknownSurface = " ⁇ ";
   #minScore = Infinity;
-  #maxScore = 1.1754943508222875e-38; // FLT_MIN, where the library starts too: scores below 0 do not count
   /** @type {Map<string, number>} those that text is split into */
   #ids = new Map();
   /** @type {Map<string, number>} */
@@ -76,10 +75,7 @@ export class SentencePieceModel {
     if (isSplit && type !== UNUSED) this.#trie.add(piece, id);
     if (type === USER_DEFINED) this.#userDefined.push(piece);
     if (type === UNKNOWN) this.unknown = id;
-    if (type === NORMAL) {
-      this.#minScore = Math.min(this.#minScore, score);
-      this.#maxScore = Math.max(this.#maxScore, score);
-    }
+    if (type === NORMAL) this.#minScore = Math.min(this.#minScore, score);
   }
 
   /** @param {Uint8Array} message */
@@ -205,7 +201,7 @@ export class SentencePieceModel {
 
   #scoreOf(/** @type {number} */ id) {
     if (this.types[id] !== USER_DEFINED) return this.scores[id];
-    return Math.fround(encodeUtf8(this.pieces[id]).length * this.#maxScore) - 0.1;
+    return USER_BONUS * (encodeUtf8(this.pieces[id]).length - 1); // above any score, so that it is mostly selected
   }
 
   /** Merge the pair of neighbours with the highest score, the leftmost first, until no merge is a piece. */

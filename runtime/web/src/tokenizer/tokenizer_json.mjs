@@ -28,6 +28,7 @@ export class TokenizerJsonVocabulary {
 
   /** @param {number[]} ids */
   decode(ids) {
+    if (!ids.length) return ""; // which the library refuses
     return this.model.decode(ids, { skip_special_tokens: true, clean_up_tokenization_spaces: false });
   }
 
