@@ -64,7 +64,8 @@ def _rounded_weights(graph: onnx.GraphProto, folder: Path) -> dict[str, NDArray[
 def _array(tensor: onnx.TensorProto, folder: Path) -> NDArray[np.float32]:
     copy = onnx.TensorProto()
     copy.CopyFrom(tensor)
-    external_data_helper.load_external_data_for_tensor(copy, str(folder))
+    if external_data_helper.uses_external_data(tensor):
+        external_data_helper.load_external_data_for_tensor(copy, str(folder))
     return numpy_helper.to_array(copy).astype(np.float32)
 
 

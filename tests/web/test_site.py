@@ -130,8 +130,10 @@ def test_a_missing_file_is_refused_in_one_sentence(copied: Path) -> None:
     assert seen["status"].endswith("decoder.onnx cannot be loaded: the server answered 404.")
 
 
-def test_a_browser_without_webassembly_is_told_so(site: Path) -> None:
-    seen = visit(site, flags=["--js-flags=--noexpose-wasm"])
+def test_a_browser_without_webassembly_is_told_so(copied: Path) -> None:
+    worker = copied / "src" / "worker.mjs"
+    worker.write_text(worker.read_text() + "\ndelete globalThis.WebAssembly;\n")
+    seen = visit(copied)
     assert seen["status"] == "This browser has no WebAssembly, which translating needs."
 
 

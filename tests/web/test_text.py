@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from scripts_text import lines, sentences, train_sentencepiece
 from tokenizers import Tokenizer as HuggingFaceTokenizer
-from tokenizers import decoders, models, normalizers, pre_tokenizers, trainers
+from tokenizers import decoders, models, pre_tokenizers, trainers
 
 from seq2edge.config.tokenizer import SpecialTokens, Tokenization
 from seq2edge.text.segments import join_texts, make_segments
@@ -88,7 +88,7 @@ def write_vocabulary(folder: Path, kind: str) -> tuple[Tokenization, SpecialToke
         (folder / "a.model").write_bytes(train_sentencepiece(known, 500, byte_fallback=True))
         return _write_pieces(folder)
     if kind in TOKENIZERS:
-        (folder / "a.json").write_text(_hugging_face(kind, known))
+        (folder / "a.json").write_text(_hugging_face(known))
         return Tokenization(source="a.json", target="a.json", kind="tokenizers"), PIECES
     return _write_plain(folder, kind, known)
 
@@ -108,7 +108,7 @@ SENTENCEPIECE: dict[str, dict[str, Any]] = {
     "sentencepiece words": {"model_type": "word"},
     "sentencepiece characters": {"model_type": "char"},
 }
-TOKENIZERS = ("byte-level", "metaspace")
+TOKENIZERS = ("byte-level",)
 PLAIN = ("characters", "words", "words and punctuation", "words between blanks", "codes", "codes between blanks")
 KINDS = ("default", *SENTENCEPIECE, "t5", "pieces", *PLAIN, *TOKENIZERS)
 
@@ -168,24 +168,16 @@ def _learn_codes(words: list[str], count: int = 300) -> tuple[list[str], list[st
     return merges, sorted(shown)
 
 
-def _hugging_face(kind: str, known: list[str]) -> str:
-    special = ["<pad>", "<unk>", "<s>", "</s>"]
-    if kind == "byte-level":
-        tokenizer = HuggingFaceTokenizer(models.BPE(unk_token="<unk>"))
-        tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-        tokenizer.decoder = decoders.ByteLevel()
-        alphabet = pre_tokenizers.ByteLevel.alphabet()
-        trainer: Any = trainers.BpeTrainer(
-            vocab_size=600, special_tokens=special, initial_alphabet=alphabet, show_progress=False
-        )
-    else:
-        tokenizer = HuggingFaceTokenizer(models.Unigram())
-        tokenizer.normalizer = normalizers.NFC()
-        tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
-        tokenizer.decoder = decoders.Metaspace()
-        trainer = trainers.UnigramTrainer(
-            vocab_size=600, special_tokens=special, unk_token="<unk>", show_progress=False
-        )
+def _hugging_face(known: list[str]) -> str:
+    tokenizer = HuggingFaceTokenizer(models.BPE(unk_token="<unk>"))
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=600,
+        special_tokens=["<pad>", "<unk>", "<s>", "</s>"],
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        show_progress=False,
+    )
     tokenizer.train_from_iterator(known, trainer)
     return str(tokenizer.to_str())
 

@@ -11,13 +11,13 @@ const FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-ru
   "--disable-component-update", "--disable-sync"];
 const DONE = "body[data-ready], body[data-failed]";
 
-/** @typedef {{ address: string, bundle?: string, texts?: string[], options?: object[], type?: string, offline?: boolean, flags?: string[], pictures?: string }} Wishes */
+/** @typedef {{ address: string, bundle?: string, texts?: string[], options?: object[], type?: string, offline?: boolean, pictures?: string }} Wishes */
 
 /** @type {Wishes} */
 const wishes = JSON.parse(readFileSync(0, "utf-8"));
 const profile = mkdtempSync(join(tmpdir(), "seq2edge-chromium-"));
 const browser = await chromium.launchPersistentContext(profile, {
-  executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium", headless: true, args: [...FLAGS, ...(wishes.flags ?? [])],
+  executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium", headless: true, args: FLAGS,
   viewport: { width: 1100, height: 720 }, timeout: TIMEOUT,
 });
 /** @type {Record<string, unknown>} */

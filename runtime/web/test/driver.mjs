@@ -35,9 +35,12 @@ const calls = {
     return segments.map(one => [one.textIndex, one.sentence, one.index, one.space, one.text, one.ids]);
   },
 
+  /** Translate the same texts with each of several options. */
   async translate({ folder, texts, options }) {
     const translator = await BundleTranslator.load(readFrom(folder), { ort, tokenizers: () => import("@huggingface/tokenizers") });
-    return translator.translate(texts, options);
+    const found = [];
+    for (const one of options) found.push(await translator.translate(texts, one));
+    return found;
   },
 
   async stream({ folder, texts, options }) {
