@@ -55,7 +55,9 @@ def _rounded_weights(graph: onnx.GraphProto, folder: Path) -> dict[str, NDArray[
             transposed = matrix in producers
             name = producers[matrix].input[0] if transposed else matrix
             steps = STEPS[int(numpy_helper.to_array(constants[zero_point]))]
-            scales = _array(constants[producers[scale].input[0]], folder) * np.float32(steps)
+            while scale in producers:  # a cast, and for the logits what prepares them for few rows
+                scale = producers[scale].input[0]
+            scales = _array(constants[scale], folder) * np.float32(steps)
             integers = _array(constants[name], folder)
             found[name] = integers * (scales[:, None] if transposed else scales)
     return found

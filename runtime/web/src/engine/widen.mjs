@@ -127,11 +127,17 @@ class GraphWidener {
   #widenConstant(name, scale, steps, rowsAreChannels) {
     const constant = this.#constant(name);
     if (constant.type !== INT8) return; // it was widened for another reader
-    const cast = this.#producer(scale), scales = this.#floats(this.#constant(cast ? cast.inputs[0] : scale));
+    const scales = this.#floats(this.#constant(this.#origin(scale)));
     const offset = this.weights.add(constant, scales.map(value => value * steps), rowsAreChannels);
     this.graph.constants.set(name, {
       ...constant, type: FLOAT, raw: new Uint8Array(), external: { location: WIDENED, offset }, message: null,
     });
+  }
+
+  /** Return the constant that scales come from: they are cast, and those of the logits also prepared for few rows. */
+  #origin(/** @type {string} */ scale) {
+    for (let node = this.#producer(scale); node; node = this.#producer(scale)) scale = node.inputs[0];
+    return scale;
   }
 
   /** @param {Constant} constant */
