@@ -22,7 +22,7 @@ PAIRS ?=
 # More of the default model: texts to measure its quality on, and its teacher (see benchmarks/default_model.py).
 TEXTS ?=
 
-.PHONY: demo test test-fast test-cpu test-backends test-cpus test-serve test-fuzz test-trust test-trust-full test-corpus slow peers check format default-digest bench bench-guard bench-render bench-quick optimum lock sbom clean help
+.PHONY: demo test test-fast test-cpu test-backends test-cpus test-serve test-web test-fuzz test-trust test-trust-full test-corpus slow peers check format default-digest bench bench-guard bench-render bench-quick optimum lock sbom clean help
 
 help: ## list all targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -43,7 +43,7 @@ test-fast: $(READY) ## runtime and graph tests without tracing or subprocesses
 		$(addprefix --ignore=tests/runtime/,$(FAST_IGNORE)) tests/runtime tests/graphs
 
 test: $(READY) ## all tests that fit into ten minutes
-	$(BIN)/python -m pytest -m "not slow and not peers and not backends and not trust and not cpus and not corpus and not serve" --numprocesses 2 --dist loadfile tests
+	$(BIN)/python -m pytest -m "not slow and not peers and not backends and not trust and not cpus and not corpus and not serve and not web" --numprocesses 2 --dist loadfile tests
 
 # Each device has its own environment, because its package replaces onnxruntime or adds plugins to it.
 BACKENDS := build/backends/ready
@@ -104,11 +104,21 @@ test-serve: .venv-serve/clients chromium ## seq2edge serve: clients of LibreTran
 		--editable '.[cpu,serve,detect]' hatchling
 	@touch $@
 
+# The browser's runtime: npm fetches onnxruntime-web and the tools that check and drive it.
+WEB := runtime/web
+test-web: $(READY) $(WEB)/node_modules/ready chromium ## the browser's runtime in node and chromium
+	$(BIN)/python -m pytest tests/web
+
+$(WEB)/node_modules/ready: $(WEB)/package.json $(WEB)/package-lock.json
+	@command -v npm > /dev/null || { echo "the browser's runtime cannot be tested: it needs Node.js 20 or newer with npm"; exit 1; }
+	@cd $(WEB) && npm ci --ignore-scripts --no-audit --no-fund --silent
+	@touch $@
+
 .PHONY: chromium
 chromium:
 	@command -v chromium > /dev/null && command -v chromedriver > /dev/null \
 		|| { apt-get update && apt-get install --yes --no-install-recommends -o DPkg::Lock::Timeout=120 chromium chromium-driver; } \
-		|| { echo "the page cannot be tested: it needs Debian's packages chromium and chromium-driver"; exit 1; }
+		|| { echo "pages cannot be tested: they need Debian's packages chromium and chromium-driver"; exit 1; }
 
 test-fuzz: $(READY) ## a few thousand hostile files
 	@$(PIP) atheris

@@ -35,7 +35,7 @@ def new_folder(path: Path) -> Iterator[Path]:
     try:
         new.mkdir(parents=True)
         yield new
-        for file in new.iterdir():
+        for file in filter(Path.is_file, new.rglob("*")):
             _flush(file)
         _replace_folder(new, path, old)
     finally:

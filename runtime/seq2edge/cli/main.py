@@ -33,6 +33,7 @@ COMMANDS = {
     "sign": Entry("seq2edge.cli.sign", "Sign a bundle, so that users can verify its origin."),
     "bench": Entry("seq2edge.cli.bench", "Measure bundles, also compared with other tools."),
     "doctor": Entry("seq2edge.cli.doctor", "Show which devices work on this machine, and recommend settings."),
+    "web": Entry("seq2edge.cli.web", "Make a site that translates in the browser."),
     "recipe": Entry("seq2edge_export.cli.recipe", "Draft a recipe to export a PyTorch state dict."),
     "export": Entry("seq2edge_export.cli.export", "Export a checkpoint as a bundle."),
     "quantize": Entry("seq2edge_graphs.cli.quantize", "Quantize a float32 bundle."),

@@ -1,0 +1,1 @@
+"""Make and serve web sites that run bundles in the browser."""

@@ -1,0 +1,87 @@
+// Visits a site in chromium for the Python tests: reads a JSON object of wishes, writes what was seen.
+
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+
+import { chromium } from "playwright-core";
+
+const TIMEOUT = 180_000;
+const FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
+  "--disable-component-update", "--disable-sync"];
+const DONE = "body[data-ready], body[data-failed]";
+
+/** @typedef {{ address: string, bundle?: string, texts?: string[], options?: object[], type?: string, offline?: boolean, pictures?: string }} Wishes */
+
+/** @type {Wishes} */
+const wishes = JSON.parse(readFileSync(0, "utf-8"));
+const profile = mkdtempSync(join(tmpdir(), "seq2edge-chromium-"));
+const browser = await chromium.launchPersistentContext(profile, {
+  executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium", headless: true, args: FLAGS,
+  viewport: { width: 1100, height: 720 }, timeout: TIMEOUT,
+});
+/** @type {Record<string, unknown>} */
+const seen = {};
+try {
+  const page = await browser.newPage();
+  page.setDefaultTimeout(TIMEOUT);
+  /** @type {string[]} */
+  const errors = [];
+  page.on("pageerror", error => errors.push(`${error}`));
+  await page.goto(wishes.address);
+  await page.waitForSelector(DONE);
+  seen.status = await page.textContent("#status");
+  seen.failed = (await page.getAttribute("body", "data-failed")) !== null;
+  seen.isolated = await page.evaluate(() => crossOriginIsolated);
+  if (wishes.texts) seen.translations = await translate(page);
+  if (wishes.type) seen.typed = await type(page, wishes.type);
+  if (wishes.pictures) await takePictures(page, wishes.pictures);
+  if (wishes.offline) seen.offline = await visitOffline(page);
+  seen.errors = errors;
+} finally {
+  await browser.close();
+  rmSync(profile, { recursive: true, force: true });
+}
+process.stdout.write(JSON.stringify(seen));
+
+/** Translate with the package, as a page of one's own would. @param {import("playwright-core").Page} page */
+function translate(page) {
+  return page.evaluate(async ({ bundle, texts, options }) => {
+    const address = new URL("src/index.mjs", location.href).href;
+    /** @type {typeof import("../src/index.mjs")} */
+    const { Translator } = await import(address);
+    const translator = await Translator.load(/** @type {string} */ (bundle));
+    const found = [];
+    for (const one of options ?? [{}]) found.push(await translator.translate(texts ?? [], one));
+    translator.close();
+    return found;
+  }, { bundle: wishes.bundle, texts: wishes.texts, options: wishes.options });
+}
+
+/** @param {import("playwright-core").Page} page @param {string} text */
+async function type(page, text) {
+  await page.fill("#text", text);
+  await page.waitForSelector("body[data-translated]");
+  return page.evaluate(() => /** @type {HTMLOutputElement} */ (document.getElementById("translation")).value);
+}
+
+/** @param {import("playwright-core").Page} page */
+async function visitOffline(page) {
+  await page.waitForSelector("body[data-offline]");
+  await browser.setOffline(true);
+  await page.reload();
+  await page.waitForSelector(DONE);
+  const status = await page.textContent("#status");
+  return { status, isolated: await page.evaluate(() => crossOriginIsolated), typed: await type(page, wishes.type ?? "") };
+}
+
+/** @param {import("playwright-core").Page} page @param {string} folder */
+async function takePictures(page, folder) {
+  for (const [name, width, height] of /** @type {[string, number, number][]} */ ([["desktop", 1100, 720], ["phone", 390, 844]])) {
+    await page.setViewportSize({ width, height });
+    for (const colorScheme of /** @type {const} */ (["light", "dark"])) {
+      await page.emulateMedia({ colorScheme });
+      await page.screenshot({ path: `${folder}/${name}-${colorScheme}.png`, fullPage: true });
+    }
+  }
+}

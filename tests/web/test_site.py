@@ -1,0 +1,147 @@
+"""A site is complete or absent, works in chromium with the network switched off, and says what is wrong."""
+
+import gzip
+import json
+import shutil
+import subprocess
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from http.server import ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+from urllib.request import Request, urlopen
+
+import pytest
+
+from seq2edge import Translator
+from seq2edge.bundle.atomic_files import sha256_of
+from seq2edge.bundle.bundle import DEFAULT_BUNDLE
+from seq2edge.web.server import HEADERS, SiteHandler
+from seq2edge.web.site import make_site
+
+from .conftest import JAVASCRIPT
+
+VECTORS = Path(__file__).parents[1] / "vectors"
+TEXT = "Good morning! Where is the nearest train station?"
+Visit = Callable[..., dict[str, Any]]
+
+
+@pytest.fixture(scope="session")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Make a site of a tiny bundle."""
+    return make_site([VECTORS / "inplace", VECTORS / "recurrent"], tmp_path_factory.mktemp("web") / "site").folder
+
+
+@pytest.fixture
+def copied(site: Path, tmp_path: Path) -> Path:
+    shutil.copytree(site, tmp_path / "site")
+    return tmp_path / "site"
+
+
+@contextmanager
+def served(folder: Path) -> Iterator[str]:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(SiteHandler, directory=str(folder)))
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        yield f"http://localhost:{server.server_port}/"
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+def visit(folder: Path, **wishes: Any) -> dict[str, Any]:
+    """Open a site in chromium and return what was seen."""
+    with served(folder) as address:
+        done = subprocess.run(
+            ["node", JAVASCRIPT / "test" / "browser.mjs"],
+            input=json.dumps({"address": address, **wishes}),
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    assert done.returncode == 0, done.stderr
+    seen: dict[str, Any] = json.loads(done.stdout)
+    return seen
+
+
+def test_a_site_lists_the_hash_of_every_file(site: Path) -> None:
+    listed = json.loads((site / "site.json").read_text())["files"]
+    files = {path.relative_to(site).as_posix(): path for path in site.rglob("*") if path.is_file()}
+    assert listed.keys() == files.keys() - {"site.json"}
+    assert all(entry["sha256"] == sha256_of(files[name]) for name, entry in listed.items())
+
+
+def test_the_server_sends_compressed_files_and_the_headers_for_threads(site: Path) -> None:
+    with served(site) as address:
+        request = Request(f"{address}src/translator.mjs", headers={"Accept-Encoding": "gzip"})
+        with urlopen(request) as answer:
+            content = answer.read()
+            assert answer.headers["Content-Encoding"] == "gzip"
+            assert answer.headers["Content-Type"] == "text/javascript"
+            assert {name: answer.headers[name] for name in HEADERS} == HEADERS
+    assert gzip.decompress(content) == (site / "src" / "translator.mjs").read_bytes()
+
+
+def test_chromium_gives_the_translations_of_python(site: Path) -> None:
+    texts = ["the old man sees a red house.", "nobody forgets two green apples. every bird wants some bread!"]
+    options = [{"num_beams": 1}, {"num_beams": 4}]
+    for name in ("inplace", "recurrent"):
+        seen = visit(site, bundle=f"bundles/{name}", texts=texts, options=options)
+        translator = Translator(VECTORS / name, threads=1)
+        for chosen, found in zip(options, seen["translations"], strict=True):
+            expected = translator.translate(texts, **chosen)
+            assert [one["tokens"] for one in found] == [list(one.tokens) for one in expected]
+            assert [one["text"] for one in found] == [one.text for one in expected]
+        assert seen["isolated"]
+        assert seen["errors"] == []
+
+
+def test_the_default_model_translates_with_the_network_switched_off(tmp_path: Path) -> None:
+    make_site([DEFAULT_BUNDLE], tmp_path / "site")
+    seen = visit(tmp_path / "site", type=TEXT, offline=True, pictures=str(tmp_path))
+    assert seen["typed"] == seen["offline"]["typed"]
+    assert seen["typed"].startswith("Bom dia!")
+    assert seen["offline"]["isolated"]
+    assert len(list(tmp_path.glob("*.png"))) == 4
+
+
+def test_a_changed_file_is_refused_in_one_sentence(copied: Path) -> None:
+    weights = copied / "bundles" / "inplace" / "weights.bin"
+    content = bytearray(weights.read_bytes())
+    content[50] ^= 1
+    weights.write_bytes(content)
+    weights.with_name("weights.bin.gz").unlink(missing_ok=True)
+    seen = visit(copied)
+    assert seen["failed"]
+    assert seen["status"] == (
+        "Weights.bin is not the file that was exported (its sha256 differs): copy the bundle again."
+    )
+
+
+def test_a_missing_file_is_refused_in_one_sentence(copied: Path) -> None:
+    for path in (copied / "bundles" / "inplace").glob("decoder.onnx*"):
+        path.unlink()
+    seen = visit(copied)
+    assert seen["failed"]
+    assert seen["status"].endswith("decoder.onnx cannot be loaded: the server answered 404.")
+
+
+def test_a_browser_without_webassembly_is_told_so(copied: Path) -> None:
+    worker = copied / "src" / "worker.mjs"
+    worker.write_text(worker.read_text() + "\ndelete globalThis.WebAssembly;\n")
+    seen = visit(copied)
+    assert seen["status"] == "This browser has no WebAssembly, which translating needs."
+
+
+def test_the_tests_of_node_pass() -> None:
+    done = subprocess.run(["npm", "test"], cwd=JAVASCRIPT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout[-4000:]
+
+
+def test_the_types_are_right() -> None:
+    done = subprocess.run(["npm", "run", "check"], cwd=JAVASCRIPT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout[-4000:]
