@@ -16,6 +16,7 @@ from packaging.requirements import Requirement
 from seq2edge.errors import EXTRAS
 
 ROOT = Path(__file__).parents[2]
+WEB_SUFFIXES = (".css", ".html", ".js", ".mjs", ".svg", ".webmanifest")
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 
 
@@ -135,6 +136,7 @@ def test_the_wheel_holds_code_graphs_the_default_bundle_and_its_own_papers_alone
         code = path.suffix == ".py" or path.name == "py.typed"
         default = path.parent.as_posix() == "seq2edge/models/en-pt" and path.name in bundle
         page = path.parent.as_posix() == "seq2edge/serve/page" and path.suffix in (".html", ".css", ".js", ".svg")
+        site = path.is_relative_to("seq2edge/web/static") and path.suffix in WEB_SUFFIXES
         device = path.parent.as_posix() == "seq2edge/devices/topk_graphs" and path.suffix == ".onnx"
         papers = path.parts[0].endswith(".dist-info")
-        assert code or default or device or page or papers, name
+        assert code or default or device or page or site or papers, name
