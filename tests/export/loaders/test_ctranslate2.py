@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import torch
 from ctranslate2_model import Written, rounded, seeded, variants, vocabulary, write_folder, written
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from sentencepiece import SentencePieceProcessor
 from tiny_checkpoint import SENTENCES
@@ -425,6 +425,7 @@ def test_a_file_truncated_anywhere_is_refused(tmp_path: Path) -> None:
     assert "1 bytes are left at its end" in str(outcome(small() + b"x", tmp_path / "longer"))
 
 
+@example(changes=[(0.9319973319924366, b"\x00")])  # 101 axes
 @settings(max_examples=150, deadline=None)
 @given(changes=st.lists(st.tuples(st.floats(0, 0.999), st.binary(min_size=1, max_size=6)), min_size=1, max_size=4))
 def test_a_file_damaged_anywhere_gives_a_model_or_an_error(

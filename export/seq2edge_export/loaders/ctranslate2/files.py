@@ -42,6 +42,7 @@ VERSIONS, REVISIONS = range(2, 7), range(2, 8)
 HEADS = {"TransformerBase": 8, "TransformerBig": 16, "TransformerSpec": 8}  # defaults by specification
 TYPES = (np.float32, np.int8, np.int16, np.int32, np.float16, np.uint16)  # the last one holds bfloat16
 BFLOAT16 = 5
+MAX_RANK = 8  # more than any model has; numpy refuses more than 64
 OLD_TYPES = {4: 0, 2: 2, 1: 1}  # item size -> type
 SCALE = "_scale"  # suffix of the quantization scale of a weight
 
@@ -194,7 +195,10 @@ class _Reader:
         return variables
 
     def _array(self, name: str, version: int) -> Array:
-        shape = tuple(self.integer("I") for _ in range(self.integer("B")))
+        rank = self.integer("B")
+        if rank > MAX_RANK:
+            raise self.broken(f"{name!r} has {rank} axes")
+        shape = tuple(self.integer("I") for _ in range(rank))
         kind, size = self.integer("B"), self.integer("I")
         if version < 4:
             kind, size = OLD_TYPES.get(kind, len(TYPES)), size * kind
