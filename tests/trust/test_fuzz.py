@@ -1,5 +1,6 @@
 """A few thousand hostile cases of every kind; the full number is run by hand, see docs/security.md."""
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -44,4 +45,5 @@ def test_inputs_that_reach_new_code_end_well_too(parser: str) -> None:
     command = [sys.executable, str(COVERED), parser, "-runs=500", "-max_len=1500", "-timeout=10"]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
     assert done.returncode == 0, done.stderr[-3000:]
-    assert "Done 500 runs" in done.stderr
+    [runs] = re.findall(r"^Done (\d+) runs", done.stderr, re.MULTILINE)
+    assert int(runs) >= 500  # libFuzzer may end one run later
