@@ -181,7 +181,10 @@ class InplaceCacheState(DecoderState):
         return self._run(bound, 1)
 
     def _run(self, bound: BoundCall, new: int) -> StepOutput:
-        bound.positions += self.length - bound.positions.item(0)
+        if new == 1:
+            bound.positions.fill(self.length)
+        else:
+            bound.positions += self.length - bound.positions.item(0)
         self.length += new
         bound.last.fill(self.length - 1)
         bound.total.fill(self.length)

@@ -43,7 +43,9 @@ def log_totals(output: StepOutput) -> Scores:  # (R, 1)
     """Return the logarithms of the sums of ``exp(logit - largest)``, after checking that all logits are numbers."""
     if output.log_normalizer is None:
         return log_normalizer(output.logits.reshape(-1, output.logits.shape[2]))[1]
-    if not output.log_normalizer.sum() < math.inf:  # NaN if any logit is NaN or infinite
+    # The sum is NaN if any logit is NaN or infinite. Python adds faster than numpy, whose code the graph has displaced
+    # from the CPU's cache: a third of the time for one row.
+    if not sum(output.log_normalizer.tolist()) < math.inf:
         check_numbers(output.logits)
     return output.log_normalizer[:, None]
 
