@@ -43,6 +43,7 @@ ALL_AT_ONCE = 10**9
 ONE_BY_ONE = 4  # sentences of the base model in batches of one: all have the same length
 KEY = ("work", "precision", "column", "num_beams")  # of a comparison: its rows are replaced together
 PRECISIONS = ("int8", "fp32")
+PARTS = ("one thread", "all cores")
 PEERS = ("ctranslate2", "torch", "optimum")  # of the base model; the last two have only fp32
 FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
 Open = Callable[[str, int], list[Engine]]  # precision, workers
@@ -85,6 +86,7 @@ class Timing:
 @click.command()
 @click.option("--work", "works", type=click.Choice(tuple(SENTENCES)), multiple=True, help="Default: all.")
 @click.option("--precision", "precisions", type=click.Choice(PRECISIONS), multiple=True, default=PRECISIONS)
+@click.option("--part", "parts", type=click.Choice(PARTS), multiple=True, default=PARTS)
 @click.option("--text", "texts", type=(click.Choice(tuple(FILE_LINES)), FILE), multiple=True, help="Text of a work.")
 @click.option("--lines", type=int, help="Lines of the file.")
 @click.option("--sentences", type=int, help="Sentences on one thread.")
@@ -95,6 +97,7 @@ class Timing:
 def main(
     works: tuple[str, ...],
     precisions: tuple[str, ...],
+    parts: tuple[str, ...],
     texts: tuple[tuple[str, Path], ...],
     lines: int | None,
     sentences: int | None,
@@ -114,15 +117,18 @@ def main(
                 else TEXT_WORKS[name](folder, given.get(name), precisions)
             )
             for precision in work.precisions:
-                sizes = (8, 8) if quick else (sentences or SENTENCES[name], lines or FILE_LINES.get(name, 0))
-                for rows in measure(work, precision, *sizes, 1 if quick else rounds, folder):
-                    results.write("versus_peers", rows, quick=quick, by=KEY)
+                count, length = (8, 8) if quick else (sentences or SENTENCES[name], lines or FILE_LINES.get(name, 0))
+                repeated = 1 if quick else rounds
+                if PARTS[0] in parts:
+                    for rows in measure_batches(work, precision, count, repeated):
+                        results.write("versus_peers", rows, quick=quick, by=KEY)
+                if PARTS[1] in parts and name in FILE_LINES:
+                    for rows in measure_file(work, precision, length, repeated, folder):
+                        results.write("versus_peers", rows, quick=quick, by=KEY)
 
 
-def measure(
-    work: Work, precision: str, sentences: int, lines: int, rounds: int, folder: Path
-) -> Iterator[list[results.Row]]:
-    """Yield the rows of each comparison: on one thread, then on all cores."""
+def measure_batches(work: Work, precision: str, sentences: int, rounds: int) -> Iterator[list[results.Row]]:
+    """Yield the rows of each comparison on one thread."""
     opened = work.open(precision, 1)
     for batch_size in (1, work.batch_size):
         count = ONE_BY_ONE if work.name == "base" and batch_size == 1 else sentences
@@ -135,12 +141,10 @@ def measure(
             yield rows_of(work, opened, alternate(calls, rounds), texts, setting)
     for engine in opened:
         engine.close()
-    del engine, opened, calls  # before the same weights are loaded again
-    if work.name in FILE_LINES:
-        yield from measure_file(work, precision, lines, rounds, folder)
 
 
 def measure_file(work: Work, precision: str, lines: int, rounds: int, folder: Path) -> Iterator[list[results.Row]]:
+    """Yield the rows of each comparison on all cores."""
     texts = work.texts.first(lines if precision == "int8" else -(-lines // FP32_SHARE))
     source = folder / "lines.txt"
     source.write_text("".join(f"{line}\n" for line in texts.lines), encoding="utf-8")

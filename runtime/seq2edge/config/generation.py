@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Literal
 
 from seq2edge.config.schema import required, setting
@@ -85,9 +85,7 @@ class GenerationOptions:
 
     def within(self, length: int, *, prefix_length: int) -> "GenerationOptions":
         """Return the same options for a model that generates at most ``length`` tokens, including the prefix."""
-        longest = min(length, self.longest(prefix_length))
-        shortest = min(longest, self.shortest(prefix_length))
-        return replace(self, max_new_tokens=None, max_length=longest, min_new_tokens=None, min_length=shortest)
+        return _within(self, length, prefix_length)
 
     def _check_finite(self, *names: str) -> None:
         for name in names:
@@ -138,3 +136,10 @@ def as_ids(ids: int | tuple[int, ...] | None) -> tuple[int, ...]:
     if ids is None:
         return ()
     return (ids,) if isinstance(ids, int) else tuple(ids)
+
+
+@lru_cache(maxsize=16)  # every batch asks; checking all values again takes as long as half a step of a small model
+def _within(options: GenerationOptions, length: int, prefix_length: int) -> GenerationOptions:
+    longest = min(length, options.longest(prefix_length))
+    shortest = min(longest, options.shortest(prefix_length))
+    return replace(options, max_new_tokens=None, max_length=longest, min_new_tokens=None, min_length=shortest)

@@ -15,6 +15,10 @@ def repeats(tokens: Sequence[int], source: Sequence[int] = ()) -> bool:
     A repetition in the source is translated as one. The number of times is compared, not that of tokens, as the two
     languages may need more or fewer tokens for the same word.
     """
+    if (
+        len(tokens) - len(set(tokens)) < MIN_RUN * (MIN_TIMES - 1) // MIN_TIMES
+    ):  # most outputs: a run has this many copies
+        return False
     times, runs = _repetitions(tokens)
     most = int(times[(times >= MIN_TIMES) & (runs >= MIN_RUN)].max(initial=0))
     return most > 0 and most > int(_repetitions(source)[0].max(initial=0))

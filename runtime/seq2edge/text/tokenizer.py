@@ -99,6 +99,8 @@ class Tokenizer:
 
     def with_tags(self, tags: Tags) -> "Tokenizer":
         """Return a copy for other languages."""
+        if tags == self.frame.tags:
+            return self
         changed = copy(self)
         changed.frame = replace(self.frame, tags=tags)
         return changed
