@@ -29,7 +29,7 @@ class TreeNode:
 
 @dataclass(frozen=True, kw_only=True)
 class BeamTree:
-    """The candidates of each step, best first, and the hypotheses that were found."""
+    """The candidates of each step, and the hypotheses that were found; the best come first."""
 
     steps: tuple[tuple[TreeNode, ...], ...]
     hypotheses: tuple[Hypothesis, ...]
@@ -43,7 +43,7 @@ def grow_tree(
     recorder.finished = finished
     for _ in beam_steps(state, prefix_block([prefix], options), finished, options, context, recorder.observe):
         pass
-    hypotheses = tuple(finished[0].hypotheses[: options.num_return_sequences])
+    hypotheses = tuple(finished[0].hypotheses)
     return BeamTree(steps=recorder.steps_towards(hypotheses[0]), hypotheses=hypotheses)
 
 

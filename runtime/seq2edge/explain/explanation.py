@@ -3,7 +3,7 @@
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -77,7 +77,7 @@ def explain(translator: Translator, text: str, **options: Any) -> Explanation:
     split = translator.split([text], **options)
     if len(split.segments) != 1:
         raise _not_one(len(split.segments))
-    [segment], generation = split.segments, split.call.generation
+    [segment], generation = split.segments, _with_seed(split.call.generation)
     if generation.num_return_sequences > 1:
         raise UsageError("num_return_sequences is more than 1, but one translation is explained: leave it out")
     sentence = Sentence(source=segment.ids)
@@ -121,10 +121,17 @@ def explain(translator: Translator, text: str, **options: Any) -> Explanation:
 def _plain_engine(translator: Translator) -> OnnxEngine:
     """Return an engine without a shortlist, on the CPU."""
     if translator.device_config.device != "cpu":
-        raise UsageError(f"device is {translator.device_config.device}, but only the CPU can be explained: leave it out")
+        raise UsageError(
+            f"device is {translator.device_config.device}, but only the CPU can be explained: leave it out"
+        )
     if not translator.shortlist:
         return translator.engine
     return OnnxEngine(translator.bundle, threads=translator.threads)
+
+
+def _with_seed(options: GenerationOptions) -> GenerationOptions:
+    """Let all runs draw the same tokens."""
+    return replace(options, seed=0) if options.do_sample and options.seed is None else options
 
 
 def _not_one(sentences: int) -> DataError:
@@ -136,9 +143,7 @@ def _not_one(sentences: int) -> DataError:
     )
 
 
-def _run(
-    timed: "_Stopwatch", sentence: Sentence, options: GenerationOptions, longest: int
-) -> tuple[Hypothesis, float]:
+def _run(timed: "_Stopwatch", sentence: Sentence, options: GenerationOptions, longest: int) -> tuple[Hypothesis, float]:
     [found], seconds = _timed(lambda: list(decode_batches(timed, [sentence], options, longest=longest)))
     return found[0][0], seconds
 
@@ -175,8 +180,8 @@ def _notes(translator: Translator, options: GenerationOptions, translation: Tran
     yield from (f"The translation {note}." for note in translation.notes)
     if translator.shortlist:
         yield "The bundle's shortlist is not used here: the search sees the whole vocabulary."
-    if options.do_sample and options.seed is None:
-        yield "The search draws random tokens: another run gives another translation, and so did the tree."
+    if options.do_sample:
+        yield f"The search draws random tokens, here with the seed {options.seed}."
 
 
 class _Stopwatch:

@@ -19,11 +19,13 @@ from seq2edge.devices.session import open_session, run
 from seq2edge.engine.decoder_inputs import first_decoder_inputs, has_inplace_cache
 from seq2edge.engine.encoder import Padding
 from seq2edge.errors import BundleError
-from seq2edge.explain.graph_values import AttentionSite, expose, read_values
+from seq2edge.explain.graph_values import AttentionSite, GraphValues, expose, read_values
 from seq2edge.search import Scores
 
 Values = Mapping[str, NDArray[Any]]
 AttentionKind = Literal["encoder", "decoder", "cross"]
+CacheKind = Literal["keys and values", "cells", "states"]
+NO_VALUES = GraphValues(attention=(), positions="", outputs=())  # of a user module
 MASKED = np.finfo(np.float32).min / 2  # lower scores are those that a mask has replaced
 
 
@@ -44,7 +46,7 @@ class AttentionMaps:
 class CacheGrowth:
     """What the decoder keeps from step to step, for one row."""
 
-    kind: Literal["keys and values", "cells", "states"]
+    kind: CacheKind
     bytes: tuple[int, ...]  # (T,): after each step
     cross_bytes: int  # keys and values of the source, computed once
     norms: dict[str, Scores]  # by tensor: (T,), of what each step has added
@@ -68,7 +70,7 @@ class ObservedGraph:
     def __init__(self, bundle: Bundle, name: str, *, threads: int) -> None:
         path = bundle.folder / name
         raw = bundle.graph(name) or path.read_bytes()
-        self.values = read_values(raw)
+        self.values = NO_VALUES if bundle.manifest.architecture is None else read_values(raw)
         self.session = open_session(path, threads=threads, content=expose(raw, self.values.hidden))
         self.outputs = [output.name for output in self.session.get_outputs()]
 
@@ -195,15 +197,19 @@ def _positions(found: NDArray[Any], length: int) -> Scores:  # (P, D) or (1, P, 
 
 
 def _growth(steps: list[Values], cross_bytes: int) -> CacheGrowth:
-    names = [name for name in steps[0] if tensor_names.is_state(name)]
-    present = [name for name in names if not tensor_names.is_cross(name) and steps[0][name].dtype != np.int64]
-    grows = all(steps[0][name].ndim == 4 for name in present)
-    kind: Any = "keys and values" if grows else "cells" if any("cell" in name for name in present) else "states"
+    present = [name for name in steps[0] if tensor_names.is_state(name) and not tensor_names.is_cross(name)]
+    kind: CacheKind = "states"  # of a user module
+    if tensor_names.present_of(tensor_names.past(1)[0]) in present:
+        kind = "keys and values"
+    elif tensor_names.present_of(tensor_names.past_cells(1)[0]) in present:
+        kind = "cells"
+    numbers = [name for name in present if steps[0][name].dtype != np.int64]  # a count or tokens have no norm
+    grows = kind == "keys and values"
     return CacheGrowth(
         kind=kind,
         bytes=tuple(sum(step[name].nbytes for name in present) for step in steps),
         cross_bytes=cross_bytes,
-        norms={name: np.array([_added(step[name], grows) for step in steps], np.float32) for name in present},
+        norms={name: np.array([_added(step[name], grows) for step in steps], np.float32) for name in numbers},
     )
 
 

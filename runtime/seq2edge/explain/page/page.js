@@ -6,6 +6,7 @@ const two = runs.length > 1;
 const state = { step: 0, temperature: 1, view: "weights", heads: { encoder: [0, 0], decoder: [0, 0], cross: [0, 0] } };
 const redraws = [];
 const number = (value, digits = 4) => value.toLocaleString("en", { minimumFractionDigits: digits, maximumFractionDigits: digits });
+const percent = (share) => share > 0 && share < 0.00005 ? "< 0.01 %" : `${number(100 * share, 2)} %`;
 const visible = (piece) => piece.replace(/[\u0000-\u001f\u007f-\u009f]/gu, (c) => `<${c.codePointAt(0).toString(16)}>`) || "∅";
 
 function h(tag, attributes = {}, ...children) {
@@ -218,7 +219,7 @@ function attention(kind) {
       const overview = h("div", { class: "heads", role: "group", "aria-label": `${title}: heads` });
       overview.style.gridTemplateColumns = `repeat(${heads}, max-content)`;
       for (let layer = 0; layer < layers; layer++) for (let head = 0; head < heads; head++) overview.append(thumbnail(kind, maps, [layer, head], chosen, first([layer, head])));
-      return [overview, ...map(`${title}, one head`, () => {
+      return [h("div", { class: "attention" }, overview, h("div", { class: "one" }, ...map(`${title}, one head`, () => {
         const start = first(chosen()), [layer, head] = chosen(), { weights, scores } = maps;
         let low = Infinity, high = -Infinity;
         for (let at = start; at < start + rows * columns; at++) if (scores.values[at] > -Infinity) { low = Math.min(low, scores.values[at]); high = Math.max(high, scores.values[at]); }
@@ -235,7 +236,7 @@ function attention(kind) {
             return `${where}: weight ${number(weights.values[at])}, score ${number(scores.values[at], 2)}`;
           },
         };
-      }), maps.recomputed ? h("p", { class: "quiet" }, "The fused operator of the graph does not return its weights: they are computed again from its queries and keys. The bias of the keys is left out of the graph, which shifts the scores of a row and changes no weight.") : null];
+      }))), maps.recomputed ? h("p", { class: "quiet" }, "The fused operator of the graph does not return its weights: they are computed again from its queries and keys. The bias of the keys is left out of the graph, which shifts the scores of a row and changes no weight.") : null];
     }));
 }
 function thumbnail(kind, maps, [layer, head], chosen, start) {
@@ -301,7 +302,7 @@ function steps() {
           rest -= share;
           const bar = h("div", { class: "bar" });
           bar.style.width = `${100 * share}%`;
-          bars.append(h("dt", { class: token === step.chosen ? "chosen" : "", dir: "auto", "data-token": token }, run.piece(token)), h("dd", {}, bar), h("dd", { class: "number" }, `${number(100 * share, 2)} %`));
+          bars.append(h("dt", { class: token === step.chosen ? "chosen" : "", dir: "auto", "data-token": token }, run.piece(token)), h("dd", {}, bar), h("dd", { class: "number" }, percent(share)));
         });
         const bar = h("div", { class: "bar" });
         bar.style.width = `${Math.max(0, 100 * rest)}%`;
@@ -386,7 +387,7 @@ function times() {
     sides((run) => {
       const { tokenize, encoder, decoder, search, detokenize } = run.times, sum = (values) => values.reduce((a, b) => a + b, 0);
       const parts = [["text to pieces", tokenize], ["encoder", encoder], [`decoder, ${decoder.length} calls`, sum(decoder)], ["search between the calls", search], ["pieces to text", detokenize]];
-      const whole = sum(parts.map(([, seconds]) => seconds)), stack = h("div", { class: "stack", "aria-hidden": "true" });
+      const whole = sum(parts.map(([, seconds]) => seconds));
       const bars = h("dl", { class: "bars" });
       parts.forEach(([name, seconds]) => {
         const bar = h("div", { class: "bar" });
