@@ -107,8 +107,11 @@ def test_masked_cells_say_so(page: Any, explained: Explanation) -> None:
         assert hover(page, "encoder", 0, explained.replay.padded_length - 1).endswith("hidden by the mask")
 
 
-def bars(page: Any) -> dict[int, float]:
-    script = "return [...document.querySelectorAll('#steps dt[data-token]')].map((one) => [one.dataset.token, one.nextElementSibling.nextElementSibling.textContent])"
+def bars(page: Any) -> dict[int, str]:
+    script = (
+        "return [...document.querySelectorAll('#steps dt[data-token]')]"
+        ".map((one) => [one.dataset.token, one.nextElementSibling.nextElementSibling.textContent])"
+    )
     return {int(token): text for token, text in page.execute_script(script)}
 
 

@@ -1,4 +1,4 @@
-"""Compare two explanations of the same text: where do the models part?"""
+"""Compare two explanations of the same text: find where the models part."""
 
 from dataclasses import dataclass
 

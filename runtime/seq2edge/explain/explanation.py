@@ -1,7 +1,7 @@
 """Explain the translation of one sentence: run it, measure its parts, and look inside."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
@@ -15,10 +15,10 @@ from seq2edge.errors import DataError, UsageError
 from seq2edge.explain.beam_tree import BeamTree, grow_tree
 from seq2edge.explain.replay import Replay, Replayer
 from seq2edge.results import Translation
-from seq2edge.search import BatchContext, DecoderState, Hypothesis, Ids, Scores, StepOutput, TopK
+from seq2edge.search import BatchContext, DecoderState, Ids, Scores, StepOutput, TopK
 from seq2edge.search.batch_decode import Sentence, decode_batches
 from seq2edge.search.log_softmax import chosen_log_probabilities
-from seq2edge.text.tokenizer import Tokenizer
+from seq2edge.text.segments import Segment
 from seq2edge.translator import Translator, translation_of
 
 LIKELIEST = 12  # tokens of each step
@@ -80,42 +80,64 @@ def explain(translator: Translator, text: str, **options: Any) -> Explanation:
     [segment], generation = split.segments, _with_seed(split.call.generation)
     if generation.num_return_sequences > 1:
         raise UsageError("num_return_sequences is more than 1, but one translation is explained: leave it out")
-    sentence = Sentence(source=segment.ids)
-    tokenizer = translator.tokenizer.with_tags(split.call.tags).with_source_prefix(split.call.text.source_prefix)
-    for timed in (_Stopwatch(engine), _Stopwatch(engine)):  # the first run loads what is loaded on first use
-        hypothesis, seconds = _run(timed, sentence, generation, translator.longest)
-        translation, detokenize = _timed(lambda: translation_of(segment, hypothesis, (), translator.tokenizer))
-        tokenize = _timed(lambda: translator.split([text], **options))[1]
-    inputs = (generation.decoder_start_token_id, *hypothesis.tokens[:-1])
+    for _ in range(2):  # the first run loads what is loaded on first use
+        translation, times = _measure(translator, engine, text, segment, generation, options)
+    inputs = (generation.decoder_start_token_id, *translation.tokens[:-1])
     replay = Replayer(translator.bundle, threads=translator.threads).replay(segment.ids, inputs)
-    steps = tuple(_step(logits, token) for logits, token in zip(replay.logits, hypothesis.tokens, strict=True))
-    tree = _tree(engine, sentence, generation, translator.longest) if generation.num_beams > 1 else None
-    seen = {*inputs, *hypothesis.tokens, *(token for step in steps for token in step.tokens)}
-    seen |= {node.token for nodes in tree.steps for node in nodes} if tree else set()
-    pieces = {token: tokenizer.target.piece(token) for token in sorted(seen)}
+    steps = tuple(_step(logits, token) for logits, token in zip(replay.logits, translation.tokens, strict=True))
+    tree = _tree(engine, segment.ids, generation, translator.longest) if generation.num_beams > 1 else None
+    tokenizer = translator.tokenizer.with_tags(split.call.tags).with_source_prefix(split.call.text.source_prefix)
+    pieces = {token: tokenizer.target.piece(token) for token in _seen(inputs, translation, steps, tree)}
     return Explanation(
         name=translator.bundle.folder.name,
         manifest=translator.manifest,
         options=generation,
         text=segment.text,
         source=tuple(segment.ids),
-        source_pieces=_source_pieces(tokenizer, segment.text, len(segment.ids)),
+        source_pieces=tuple(tokenizer.frame.truncate(tokenizer.tokenize_source(segment.text), len(segment.ids))),
         translation=translation,
         inputs=inputs,
-        target_pieces=tuple(pieces[token] for token in (*inputs, hypothesis.tokens[-1])),
+        target_pieces=tuple(pieces[token] for token in (*inputs, translation.tokens[-1])),
         pieces=pieces,
         steps=steps,
         replay=replay,
         tree=tree,
-        times=Times(
-            tokenize=tokenize,
-            encoder=timed.encoder,
-            decoder=tuple(timed.decoder),
-            search=max(0.0, seconds - timed.encoder - sum(timed.decoder)),
-            detokenize=detokenize,
-        ),
+        times=times,
         notes=tuple(_notes(translator, generation, translation)),
     )
+
+
+def _measure(
+    translator: Translator,
+    engine: OnnxEngine,
+    text: str,
+    segment: Segment,
+    generation: GenerationOptions,
+    options: dict[str, Any],
+) -> tuple[Translation, Times]:
+    """Translate as ``Translator.translate`` does, with a clock between its parts."""
+    watch, sentences = _Stopwatch(engine), [Sentence(source=segment.ids)]
+    started = time.perf_counter()
+    translator.split([text], **options)
+    tokenized = time.perf_counter()
+    [found] = decode_batches(watch, sentences, generation, longest=translator.longest)
+    decoded = time.perf_counter()
+    translation = translation_of(segment, found[0][0], (), translator.tokenizer)
+    return translation, Times(
+        tokenize=tokenized - started,
+        encoder=watch.encoder,
+        decoder=tuple(watch.decoder),
+        search=decoded - tokenized - watch.encoder - sum(watch.decoder),
+        detokenize=time.perf_counter() - decoded,
+    )
+
+
+def _seen(
+    inputs: Sequence[int], translation: Translation, steps: Sequence[ExplainedStep], tree: BeamTree | None
+) -> list[int]:
+    """Return every token that appears, sorted."""
+    seen = {*inputs, *translation.tokens, *(token for step in steps for token in step.tokens)}
+    return sorted(seen | {node.token for nodes in (tree.steps if tree else ()) for node in nodes})
 
 
 def _plain_engine(translator: Translator) -> OnnxEngine:
@@ -143,15 +165,10 @@ def _not_one(sentences: int) -> DataError:
     )
 
 
-def _run(timed: "_Stopwatch", sentence: Sentence, options: GenerationOptions, longest: int) -> tuple[Hypothesis, float]:
-    [found], seconds = _timed(lambda: list(decode_batches(timed, [sentence], options, longest=longest)))
-    return found[0][0], seconds
-
-
-def _tree(engine: OnnxEngine, sentence: Sentence, options: GenerationOptions, longest: int) -> BeamTree:
+def _tree(engine: OnnxEngine, source: list[int], options: GenerationOptions, longest: int) -> BeamTree:
     context = BatchContext(sentence_ids=[0], segment_ids=[0])
     limited = options.within(1 + longest, prefix_length=1)
-    return grow_tree(engine.start([sentence.source]), [options.decoder_start_token_id], limited, context)
+    return grow_tree(engine.start([source]), [options.decoder_start_token_id], limited, context)
 
 
 def _step(logits: Scores, chosen: int) -> ExplainedStep:  # (V,)
@@ -172,10 +189,6 @@ def _log_total(logits: Any) -> float:
     return float(peak + np.log(np.exp(logits - peak).sum()))
 
 
-def _source_pieces(tokenizer: Tokenizer, text: str, length: int) -> tuple[str, ...]:
-    return tuple(tokenizer.frame.truncate(tokenizer.tokenize_source(text), length))
-
-
 def _notes(translator: Translator, options: GenerationOptions, translation: Translation) -> Iterator[str]:
     yield from (f"The translation {note}." for note in translation.notes)
     if translator.shortlist:
@@ -191,7 +204,9 @@ class _Stopwatch:
         self.engine, self.encoder, self.decoder = engine, 0.0, list[float]()
 
     def start(self, sources: list[list[int]]) -> DecoderState:
-        state, self.encoder = _timed(lambda: self.engine.start(sources))
+        started = time.perf_counter()
+        state = self.engine.start(sources)
+        self.encoder = time.perf_counter() - started
         return _MeasuredState(state, self.decoder)
 
 
@@ -217,9 +232,3 @@ class _MeasuredState(DecoderState):
         started = time.perf_counter()
         yield
         self.seconds.append(time.perf_counter() - started)
-
-
-def _timed(work: Any) -> tuple[Any, float]:
-    started = time.perf_counter()
-    result = work()
-    return result, time.perf_counter() - started

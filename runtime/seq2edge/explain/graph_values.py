@@ -7,7 +7,7 @@ The graphs compute attention in one of three ways:
 
 1. ``MultiHeadAttention``, a fused operator of the ``ort`` dialect. It does not return its weights on a CPU, so they are
    computed again from its queries, keys and bias.
-2. ``GroupQueryAttention``, the same for the in-place KV cache of a decoder. Its queries, keys and values are one tensor.
+2. ``GroupQueryAttention``, the same for the in-place KV cache of a decoder. One tensor holds queries, keys and values.
 3. Standard operators: the input of a ``Softmax`` before a ``MatMul`` are the scores, its output the weights.
 """
 

@@ -1,6 +1,7 @@
 """What a page shows is what the translator did: tokens, scores, weights, masks and the cache."""
 
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -63,7 +64,7 @@ def test_every_step_of_the_tree_has_one_node_of_the_translation(explained: Expla
 def test_the_beams_of_the_tree_continue_the_kept_nodes(explained: Explanation) -> None:
     assert explained.tree is not None
     beams, steps = explained.options.num_beams, explained.tree.steps
-    for before, after in zip(steps[:-1], steps[1:], strict=True):
+    for before, after in pairwise(steps):
         kept = {node.beam for node in before if node.fate == "kept"}
         assert kept == set(range(len(kept)))
         assert len(kept) <= beams
