@@ -33,11 +33,11 @@ def torch_weights(checkpoint: Checkpoint, one: Explanation, monkeypatch: pytest.
     monkeypatch.setattr(MultiHeadAttention, "_weights", recorded)
     source = torch.tensor([one.source])
     model(source, torch.ones_like(source, dtype=torch.bool), torch.tensor([one.inputs]))
-    encoder, decoder = np.split(np.array(weights, dtype=object), [len(model.encoder)])
+    encoder, decoder = weights[: len(model.encoder)], weights[len(model.encoder) :]
     kinds = {"encoder": encoder, "cross": decoder}
     if model.architecture.decoder_cell == "attention":
         kinds |= {"decoder": decoder[0::2], "cross": decoder[1::2]}
-    return {kind: np.stack(list(layers)).astype(np.float32) for kind, layers in kinds.items()}
+    return {kind: np.stack(layers) for kind, layers in kinds.items()}
 
 
 def check(checkpoint: Checkpoint, bundle: Path, monkeypatch: pytest.MonkeyPatch, text: str = TEXT, **options) -> None:
