@@ -15,8 +15,8 @@ from seq2edge_export import export_module
 
 PAD, BOS, EOS, UNK = range(4)
 SPECIAL = ["<pad>", "<s>", "</s>", "<unk>"]
-ENGLISH = SPECIAL + "one two three four five six seven eight nine ten".split()
-PORTUGUESE = SPECIAL + "um dois três quatro cinco seis sete oito nove dez".split()
+ENGLISH = [*SPECIAL, "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"]
+PORTUGUESE = [*SPECIAL, "um", "dois", "três", "quatro", "cinco", "seis", "sete", "oito", "nove", "dez"]
 LONGEST, WIDTH = 8, 32
 
 

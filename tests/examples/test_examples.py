@@ -93,4 +93,6 @@ def test_the_notebook_runs_from_top_to_bottom(tmp_path: Path) -> None:
     nbclient.NotebookClient(notebook, kernel_name="python3", resources={"metadata": {"path": str(tmp_path)}}).execute()
     texts = [output.get("text", "") for cell in notebook.cells for output in cell.get("outputs", [])]
     assert any("O velho" in text for text in texts)
-    assert "http" not in (tmp_path / "report.html").read_text(encoding="utf-8").replace("http://www.w3.org/2000/svg", "")
+    assert "http" not in (tmp_path / "report.html").read_text(encoding="utf-8").replace(
+        "http://www.w3.org/2000/svg", ""
+    )
