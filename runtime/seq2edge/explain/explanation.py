@@ -29,6 +29,7 @@ TEMPERATURES = tuple(round(0.05 * step, 2) for step in range(2, 41))  # 0.1 to 2
 class Times:
     """Seconds of a second run, when everything is loaded."""
 
+    threads: int
     tokenize: float
     encoder: float
     decoder: tuple[float, ...]  # each call
@@ -124,6 +125,7 @@ def _measure(
     decoded = time.perf_counter()
     translation = translation_of(segment, found[0][0], (), translator.tokenizer)
     return translation, Times(
+        threads=translator.threads,
         tokenize=tokenized - started,
         encoder=watch.encoder,
         decoder=tuple(watch.decoder),

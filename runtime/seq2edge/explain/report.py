@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from hashlib import sha256
 from html import escape
-from math import log
 from pathlib import Path
 from string import Template
 from typing import Any
@@ -95,8 +94,6 @@ def _search(one: Explanation) -> dict[str, Any]:
         "num_beams": options.num_beams,
         "do_sample": options.do_sample,
         "length_penalty": options.length_penalty,
-        "early_stopping": options.early_stopping,
-        "log_vocabulary": log(one.replay.logits.shape[1]),
     }
 
 

@@ -272,21 +272,19 @@ function masks() {
     })));
 }
 
-function slider(id, label, { min, max, step, value }, change, show) {
-  const shown = h("span", {}), input = h("input", { type: "range", id, min, max, step, value, oninput: () => { change(Number(input.value)); redraw(); } });
-  drawn(() => { input.value = state[id] ?? input.value; shown.textContent = show(); input.setAttribute("aria-valuetext", show()); });
+function slider(id, label, range, read, change, show) {
+  const shown = h("span", {}), input = h("input", { type: "range", id, ...range, oninput: () => { change(Number(input.value)); redraw(); } });
+  drawn(() => { input.value = read(); shown.textContent = show(); input.setAttribute("aria-valuetext", show()); });
   return h("label", {}, label, input, shown);
 }
 const most = Math.max(...runs.map((run) => run.steps.length));
 function stepSlider(id) {
-  const shown = h("span", {}), input = h("input", { type: "range", id, min: 1, max: most, step: 1, oninput: () => { state.step = Number(input.value) - 1; redraw(); } });
-  drawn(() => { input.value = state.step + 1; shown.textContent = `${state.step + 1} of ${most}`; });
-  return h("label", {}, "Step", input, shown);
+  return slider(id, "Step", { min: 1, max: most, step: 1 }, () => state.step + 1, (value) => { state.step = value - 1; }, () => `${state.step + 1} of ${most}`);
 }
 function steps() {
   section("steps", "Steps", "At each step the decoder gives every piece of the vocabulary a logit; the softmax of logit / temperature is its probability. A low temperature prefers the likeliest piece, a high one evens them out. The chosen piece is bold.",
     h("div", { class: "tools" }, stepSlider("step-of-words"),
-      slider("temperature", "Temperature", { min: temperatures[0], max: temperatures.at(-1), step: 0.05, value: 1 }, (value) => { state.temperature = value; }, () => number(state.temperature, 2))),
+      slider("temperature", "Temperature", { min: temperatures[0], max: temperatures.at(-1), step: 0.05 }, () => state.temperature, (value) => { state.temperature = value; }, () => number(state.temperature, 2))),
     sides((run, index) => {
       const read = h("p", {}), bars = h("dl", { class: "bars" });
       drawn(() => {
@@ -383,7 +381,7 @@ function beamTree(run) {
 }
 
 function times() {
-  section("times", "Time", "Of one run on this machine's CPU, after a first one has loaded everything.",
+  section("times", "Time", "Of one run on the CPU, after a first one has loaded everything.",
     sides((run) => {
       const { tokenize, encoder, decoder, search, detokenize } = run.times, sum = (values) => values.reduce((a, b) => a + b, 0);
       const parts = [["text to pieces", tokenize], ["encoder", encoder], [`decoder, ${decoder.length} calls`, sum(decoder)], ["search between the calls", search], ["pieces to text", detokenize]];
@@ -394,7 +392,7 @@ function times() {
         bar.style.width = `${100 * seconds / whole}%`;
         bars.append(h("dt", {}, name), h("dd", {}, bar), h("dd", { class: "number" }, `${number(1000 * seconds, 2)} ms`));
       });
-      return [bars, h("p", { class: "quiet" }, `${number(1000 * whole, 2)} ms in all; the first decoder call took ${number(1000 * decoder[0], 2)} ms.`)];
+      return [bars, h("p", { class: "quiet" }, `${number(1000 * whole, 2)} ms in all with ${run.times.threads === 1 ? "one thread" : `${run.times.threads} threads`}; the first decoder call took ${number(1000 * decoder[0], 2)} ms.`)];
     }));
 }
 
