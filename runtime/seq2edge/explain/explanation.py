@@ -19,6 +19,7 @@ from seq2edge.search import BatchContext, DecoderState, Ids, Scores, StepOutput,
 from seq2edge.search.batch_decode import Sentence, decode_batches
 from seq2edge.search.log_softmax import chosen_log_probabilities
 from seq2edge.text.segments import Segment
+from seq2edge.text.vocabularies import Vocabulary
 from seq2edge.translator import Translator, translation_of
 
 LIKELIEST = 12  # tokens of each step
@@ -88,9 +89,9 @@ def explain(translator: Translator, text: str, **options: Any) -> Explanation:
     steps = tuple(_step(logits, token) for logits, token in zip(replay.logits, translation.tokens, strict=True))
     tree = _tree(engine, segment.ids, generation, translator.longest) if generation.num_beams > 1 else None
     tokenizer = translator.tokenizer.with_tags(split.call.tags).with_source_prefix(split.call.text.source_prefix)
-    pieces = {token: tokenizer.target.piece(token) for token in _seen(inputs, translation, steps, tree)}
+    pieces = {token: _piece(tokenizer.target, token) for token in _seen(inputs, translation, steps, tree)}
     return Explanation(
-        name=translator.bundle.folder.name,
+        name=translator.bundle.folder.resolve().name,
         manifest=translator.manifest,
         options=generation,
         text=segment.text,
@@ -140,6 +141,11 @@ def _seen(
     """Return every token that appears, sorted."""
     seen = {*inputs, *translation.tokens, *(token for step in steps for token in step.tokens)}
     return sorted(seen | {node.token for nodes in (tree.steps if tree else ()) for node in nodes})
+
+
+def _piece(vocabulary: Vocabulary, token: int) -> str:
+    """Return the text of a token; some models have logits for more ids than their vocabulary."""
+    return vocabulary.piece(token) if token < vocabulary.get_piece_size() else f"<{token}>"
 
 
 def _plain_engine(translator: Translator) -> OnnxEngine:
