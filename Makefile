@@ -119,8 +119,8 @@ test-explain: $(READY) chromium ## the pages of seq2edge explain in chromium
 	@$(PIP) selenium
 	$(BIN)/python -m pytest -m explain tests/explain
 
-test-examples: $(READY) ## examples that need FastAPI, Ray, Spark (and Java) or Jupyter
-	@$(PIP) --editable '.[examples]'
+test-examples: $(READY) chromium ## examples that need FastAPI, Ray, Spark (and Java), Jupyter or a browser
+	@$(PIP) --editable '.[examples]' selenium
 	$(BIN)/python -m pytest -m examples tests/examples
 
 pictures: $(READY) ## draw the pictures of docs/transformer.md from the default model

@@ -4,13 +4,19 @@ import os
 import re
 import subprocess
 import sys
+from functools import partial
+from http.server import ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 
 import pytest
+from chromium import started_chromium
 
 from seq2edge import Translator
+from seq2edge.web.server import SiteHandler
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
+WAIT = 120  # seconds, to load the model in a browser on a busy machine
 LINES = ["Good morning.", "The old man sees a red house.", ""]
 
 
@@ -82,6 +88,24 @@ def test_a_column_of_a_cluster_is_translated(tmp_path: Path, translator: Transla
     rows = parquet.read_table(tmp_path / "translated").sort_by("number").to_pydict()
     assert rows["text"] == texts
     assert rows["translation"] == translator(texts, num_beams=1)
+
+
+@pytest.mark.examples
+def test_a_page_of_ones_own_translates_in_the_browser(tmp_path: Path, translator: Translator) -> None:
+    ui = pytest.importorskip("selenium.webdriver.support.ui")
+    run("browser_page/make.py", tmp_path / "site", folder=tmp_path)
+    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(SiteHandler, directory=str(tmp_path / "site")))
+    Thread(target=server.serve_forever, daemon=True).start()
+    with started_chromium(tmp_path / "profile") as browser:
+        browser.get(f"http://localhost:{server.server_port}/own.html")
+        wait, go = ui.WebDriverWait(browser, WAIT), browser.find_element("id", "go")
+        wait.until(lambda _: go.is_enabled())
+        text = browser.find_element("id", "text").get_attribute("value")
+        go.click()
+        wait.until(lambda _: go.is_enabled() and browser.find_element("id", "translation").text)
+        found = browser.find_element("id", "translation").text
+    server.shutdown()
+    assert found == translator(text)
 
 
 @pytest.mark.examples
