@@ -22,7 +22,7 @@ PAIRS ?=
 # More of the default model: texts to measure its quality on, and its teacher (see benchmarks/default_model.py).
 TEXTS ?=
 
-.PHONY: demo test test-fast test-cpu test-backends test-cpus test-serve test-web test-fuzz test-trust test-trust-full test-corpus slow peers check format default-digest bench bench-guard bench-render bench-quick optimum lock sbom clean help
+.PHONY: demo test test-fast test-cpu test-backends test-cpus test-serve test-web test-explain test-examples test-fuzz test-trust test-trust-full test-corpus slow peers check format default-digest pictures bench bench-guard bench-render bench-quick optimum lock sbom clean help
 
 help: ## list all targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -43,7 +43,7 @@ test-fast: $(READY) ## runtime and graph tests without tracing or subprocesses
 		$(addprefix --ignore=tests/runtime/,$(FAST_IGNORE)) tests/runtime tests/graphs
 
 test: $(READY) ## all tests that fit into ten minutes
-	$(BIN)/python -m pytest -m "not slow and not peers and not backends and not trust and not cpus and not corpus and not serve and not web" --numprocesses 2 --dist loadfile tests
+	$(BIN)/python -m pytest -m "not slow and not peers and not backends and not trust and not cpus and not corpus and not serve and not web and not explain and not examples" --numprocesses 2 --dist loadfile tests
 
 # Each device has its own environment, because its package replaces onnxruntime or adds plugins to it.
 BACKENDS := build/backends/ready
@@ -113,6 +113,18 @@ $(WEB)/node_modules/ready: $(WEB)/package.json $(WEB)/package-lock.json
 	@command -v npm > /dev/null || { echo "the browser's runtime cannot be tested: it needs Node.js 20 or newer with npm"; exit 1; }
 	@cd $(WEB) && npm ci --ignore-scripts --no-audit --no-fund --silent
 	@touch $@
+
+# Pages of seq2edge explain; screenshots are kept in build/explain.
+test-explain: $(READY) chromium ## the pages of seq2edge explain in chromium
+	@$(PIP) selenium
+	$(BIN)/python -m pytest -m explain tests/explain
+
+test-examples: $(READY) chromium ## examples that need FastAPI, Ray, Spark (and Java), Jupyter or a browser
+	@$(PIP) --editable '.[examples]' selenium
+	$(BIN)/python -m pytest -m examples tests/examples
+
+pictures: $(READY) ## draw the pictures of docs/transformer.md from the default model
+	$(BIN)/python docs/transformer/render.py
 
 .PHONY: chromium
 chromium:

@@ -30,6 +30,7 @@ COMMANDS = {
     "serve": Entry("seq2edge.cli.serve", "Translate over HTTP, with LibreTranslate's API and a page."),
     "score": Entry("seq2edge.cli.score", "Score given translations."),
     "inspect": Entry("seq2edge.cli.inspect", "Show the contents and cost of a bundle or an ONNX file."),
+    "explain": Entry("seq2edge.cli.explain", "Show on a page what a model does with a sentence."),
     "sign": Entry("seq2edge.cli.sign", "Sign a bundle, so that users can verify its origin."),
     "bench": Entry("seq2edge.cli.bench", "Measure bundles, also compared with other tools."),
     "doctor": Entry("seq2edge.cli.doctor", "Show which devices work on this machine, and recommend settings."),

@@ -3,7 +3,7 @@
 Shapes at line ends: B unfinished sentences, K beams, C candidates, V the vocabulary size, T tokens so far, R rows.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import NamedTuple, TypeVar
 
 import numpy as np
@@ -100,6 +100,14 @@ class Candidates(NamedTuple):
         return _hypothesis(tokens, token_scores, score, eos, self.scores[row, column])
 
 
+class SearchStep(NamedTuple):
+    """What one step of a beam search has decided."""
+
+    candidates: Candidates
+    ended: Flags  # (B, C)
+    running: Beams
+
+
 def best_candidates(beams: Beams, tokens: Ids, token_scores: Scores, ranks: Scores, *, count: int) -> Candidates:
     """Return the ``count`` continuations of each sentence with the highest ranks; arrays are (B, K or 1, C)."""
     batch, rows, columns = tokens.shape
@@ -156,7 +164,12 @@ def beam_search(
 
 
 def beam_steps(
-    state: DecoderState, prefixes: Ids, finished: BatchHypotheses, options: GenerationOptions, context: BatchContext
+    state: DecoderState,
+    prefixes: Ids,
+    finished: BatchHypotheses,
+    options: GenerationOptions,
+    context: BatchContext,
+    observe: Callable[[SearchStep], None] | None = None,
 ) -> Iterator[Beams]:
     """Add what has ended to the finished hypotheses, and yield the beams that go on after each step."""
     processors = LogitsProcessors(options, prefixes.shape[1], context)
@@ -178,6 +191,8 @@ def beam_steps(
             running = _running(candidates, ended, options.num_beams)  # (B, K)
         else:
             running = candidates.first(options.num_beams)
+        if observe is not None:
+            observe(SearchStep(candidates, ended, running))
         done = _done(running, ended, finished, options)  # (B,)
         rows, beams = running.rows(tokens.shape[1]), running  # (B, K)
         if done.any():

@@ -13,6 +13,7 @@ from seq2edge import Translator
 from seq2edge.bundle import tensor_names
 from seq2edge.bundle.bundle import load_bundle
 from seq2edge.errors import CheckpointError
+from seq2edge.explain.explanation import explain
 from seq2edge.scoring.scorer import forced_log_probabilities, open_scorer
 from seq2edge_export import export_module
 from seq2edge_export.checkpoint import load_checkpoint
@@ -116,6 +117,11 @@ def test_a_module_becomes_a_bundle_with_the_same_output(kind: type[nn.Module], t
     assert len(scores) == len(result.tokens) > 0
     assert scores.sum() == pytest.approx(result.score, abs=score_rounding(12, log_probability_rounding(LOGITS)))
     assert tensor_names.SCORER not in made.manifest.files
+    explained = explain(translator, "nobody sells bread.", num_beams=1)
+    assert explained.translation == result
+    assert not explained.replay.attention
+    assert explained.replay.missing[0].startswith("This bundle is a user module")
+    assert explained.replay.cache.kind == "states"
 
 
 def test_dynamic_axes_are_found_by_calling_the_module() -> None:

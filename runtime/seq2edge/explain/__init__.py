@@ -1,0 +1,1 @@
+"""Show what a model does with a sentence: ``seq2edge explain``."""
