@@ -25,6 +25,12 @@ from seq2edge.search import Scores
 Values = Mapping[str, NDArray[Any]]
 AttentionKind = Literal["encoder", "decoder", "cross"]
 CacheKind = Literal["keys and values", "cells", "states"]
+ScoresWeights = tuple[Scores, Scores]  # (H, T, P) each
+KEYS_VALUES = tuple(name.removesuffix("0") for name in tensor_names.past(1))  # how the names of a KV cache begin
+FIRST_STATES: dict[str, CacheKind] = {
+    tensor_names.past(1)[0]: "keys and values",
+    tensor_names.past_cells(1)[0]: "cells",
+}
 NO_VALUES = GraphValues(attention=(), positions="", outputs=())  # of a user module
 MASKED = np.finfo(np.float32).min / 2  # lower scores are those that a mask has replaced
 
@@ -97,38 +103,51 @@ class Replayer:
         positions = encoded.get(self.encoder.values.positions)
         return Replay(
             padded_length=ids.shape[1],
-            logits=np.stack([step[tensor_names.LOGITS].reshape(-1) for step in steps]).astype(np.float32),
+            logits=np.stack([step.logits for step in steps]),
             positions=None if positions is None else _positions(positions, len(source)),
-            attention=self._attention(encoded, steps, len(source)),
-            cache=_growth(steps, sum(states.nbytes for states in cross.values())),
+            attention=self._attention(self._maps(self.encoder, encoded), steps, len(source)),
+            cache=CacheGrowth(
+                kind=_cache_kind(self.decoder.outputs),
+                bytes=tuple(step.bytes for step in steps),
+                cross_bytes=sum(states.nbytes for states in cross.values()),
+                norms={name: np.array([step.norms[name] for step in steps], np.float32) for name in steps[0].norms},
+            ),
             missing=tuple(self._missing(positions is not None)),
         )
 
-    def _decode(self, encoded: dict[str, NDArray[Any]], inputs: Sequence[int]) -> list[Values]:
-        session, steps, past = self.decoder.session, list[Values](), dict[str, NDArray[Any]]()
+    def _decode(self, encoded: dict[str, NDArray[Any]], inputs: Sequence[int]) -> list["_Step"]:
+        session, steps, past = self.decoder.session, list[_Step](), dict[str, NDArray[Any]]()
         for position, token in enumerate(inputs):
             feed = first_decoder_inputs(session, np.array([[token]]), encoded) | past
             if has_inplace_cache(session):
                 feed[tensor_names.POSITIONS] = np.array([position])
                 feed[tensor_names.LAST] = np.array([position], np.int32)
                 feed[tensor_names.TOTAL] = np.array([position + 1], np.int32)
-            steps.append(self.decoder.run(feed))
-            past = {name: steps[-1][tensor_names.present_of(name)] for name in feed if tensor_names.is_past(name)}
+            values = self.decoder.run(feed)
+            past = {name: values[tensor_names.present_of(name)] for name in feed if tensor_names.is_past(name)}
+            steps.append(_step(values, past, self._maps(self.decoder, values)))
         return steps
 
-    def _attention(self, encoded: Values, steps: list[Values], length: int) -> tuple[AttentionMaps, ...]:
+    def _maps(self, graph: ObservedGraph, values: Values) -> list[ScoresWeights]:
+        if self.architecture is None:
+            return []
+        return [_scores_weights(site, values, self.architecture.heads) for site in graph.values.attention]
+
+    def _attention(self, encoder: list[ScoresWeights], steps: list["_Step"], length: int) -> tuple[AttentionMaps, ...]:
+        """Return the maps of all layers; queries of padding are left out."""
         if self.architecture is None:
             return ()
-        sites, heads = self.decoder.values.attention, self.architecture.heads
-        encoder = [_scores_weights(site, encoded, heads) for site in self.encoder.values.attention]
-        maps = [_maps("encoder", [(one[0][:, :length], one[1][:, :length]) for one in encoder], self.encoder)]
-        stride = 1 if self.architecture.decoder_cell == "ssru" else 2
-        for kind, first in (("decoder", 0), ("cross", stride - 1)):
-            if kind == "decoder" and stride == 1:
-                continue
-            layers = [_stack([_scores_weights(site, step, heads) for step in steps]) for site in sites[first::stride]]
-            maps.append(_maps(kind, layers, self.decoder))  # type: ignore[arg-type]
-        return tuple(maps)
+        layers = [_stack(site) for site in zip(*(step.attention for step in steps), strict=True)]
+        if self.architecture.decoder_cell == "ssru":
+            kinds: dict[AttentionKind, list[ScoresWeights]] = {"cross": layers}
+        else:
+            kinds = {"decoder": layers[0::2], "cross": layers[1::2]}
+        return (
+            _joined(
+                "encoder", [(scores[:, :length], weights[:, :length]) for scores, weights in encoder], self.encoder
+            ),
+            *(_joined(kind, of_kind, self.decoder) for kind, of_kind in kinds.items()),
+        )
 
     def _check_layers(self) -> None:
         shape = self.architecture
@@ -157,7 +176,27 @@ class Replayer:
         return sentences
 
 
-def _scores_weights(site: AttentionSite, values: Values, heads: int) -> tuple[Scores, Scores]:
+@dataclass(frozen=True, kw_only=True)
+class _Step:
+    """What is kept of one decoder call; the cache itself would take memory that grows with the square of the length."""
+
+    logits: Scores  # (V,)
+    attention: list[ScoresWeights]  # (H, 1, 1 to T or P) each
+    bytes: int  # of the cache
+    norms: dict[str, float]
+
+
+def _step(values: Values, past: Values, attention: list[ScoresWeights]) -> _Step:
+    numbers = {name: states for name, states in past.items() if states.dtype != np.int64}  # a count has no norm
+    return _Step(
+        logits=values[tensor_names.LOGITS].reshape(-1).astype(np.float32),
+        attention=attention,
+        bytes=sum(states.nbytes for states in past.values()),
+        norms={name: _added(states, grows=name.startswith(KEYS_VALUES)) for name, states in numbers.items()},
+    )
+
+
+def _scores_weights(site: AttentionSite, values: Values, heads: int) -> ScoresWeights:
     """Return the scores and weights of all heads (H, T, P) of the only row."""
     if site.kind == "plain":
         scores, weights = (values[name][0].astype(np.float32) for name in (site.scores, site.weights))
@@ -173,7 +212,7 @@ def _scores_weights(site: AttentionSite, values: Values, heads: int) -> tuple[Sc
     return scores, exponentials / exponentials.sum(axis=2, keepdims=True)
 
 
-def _stack(steps: Sequence[tuple[Scores, Scores]]) -> tuple[Scores, Scores]:  # (H, 1, 1 to T or P) -> (H, T, T or P)
+def _stack(steps: Sequence[ScoresWeights]) -> ScoresWeights:  # (H, 1, 1 to T or P) -> (H, T, T or P)
     """Join the queries of all steps; what a step could not see yet is masked."""
     columns = steps[-1][0].shape[2]
 
@@ -185,7 +224,7 @@ def _stack(steps: Sequence[tuple[Scores, Scores]]) -> tuple[Scores, Scores]:  # 
     return joined(0, -np.inf), joined(1, 0.0)
 
 
-def _maps(kind: AttentionKind, layers: Sequence[tuple[Scores, Scores]], graph: ObservedGraph) -> AttentionMaps:
+def _joined(kind: AttentionKind, layers: Sequence[ScoresWeights], graph: ObservedGraph) -> AttentionMaps:
     scores, weights = (np.stack(parts) for parts in zip(*layers, strict=True))
     recomputed = any(site.kind != "plain" for site in graph.values.attention)
     return AttentionMaps(kind=kind, scores=scores, weights=weights, recomputed=recomputed)
@@ -196,24 +235,12 @@ def _positions(found: NDArray[Any], length: int) -> Scores:  # (P, D) or (1, P, 
     return positions
 
 
-def _growth(steps: list[Values], cross_bytes: int) -> CacheGrowth:
-    present = [name for name in steps[0] if tensor_names.is_state(name) and not tensor_names.is_cross(name)]
-    kind: CacheKind = "states"  # of a user module
-    if tensor_names.present_of(tensor_names.past(1)[0]) in present:
-        kind = "keys and values"
-    elif tensor_names.present_of(tensor_names.past_cells(1)[0]) in present:
-        kind = "cells"
-    numbers = [name for name in present if steps[0][name].dtype != np.int64]  # a count or tokens have no norm
-    grows = kind == "keys and values"
-    return CacheGrowth(
-        kind=kind,
-        bytes=tuple(sum(step[name].nbytes for name in present) for step in steps),
-        cross_bytes=cross_bytes,
-        norms={name: np.array([_added(step[name], grows) for step in steps], np.float32) for name in numbers},
-    )
+def _cache_kind(outputs: Sequence[str]) -> CacheKind:
+    present = {tensor_names.present_of(name): kind for name, kind in FIRST_STATES.items()}
+    return next((kind for name, kind in present.items() if name in outputs), "states")  # of a user module
 
 
-def _added(states: NDArray[Any], grows: bool) -> float:
-    """Return the norm of what the last step has written: the newest position, or a cell as it is now."""
+def _added(states: NDArray[Any], *, grows: bool) -> float:
+    """Return the norm of what the last step has written: the newest position, or a state as it is now."""
     newest = states[0, :, -1] if grows else states[0]
     return float(np.linalg.norm(newest.astype(np.float64)))

@@ -319,7 +319,7 @@ function cache() {
       drawn(() => {
         const step = Math.min(state.step, last - 1), scale = ramp();
         table.replaceChildren(h("thead", {}, h("tr", { class: "column" }, h("td"), ...run.target_labels.slice(0, last).map((label, at) => h("th", { scope: "col" }, at <= step ? label : " ")))),
-          h("tbody", {}, ...names.map((name) => h("tr", {}, h("th", { scope: "row" }, name.replace("present_", "").replace(".", " of layer ").replace(/\d+$/u, (layer) => Number(layer) + 1)),
+          h("tbody", {}, ...names.map((name) => h("tr", {}, h("th", { scope: "row" }, name.replace("past_", "").replace(".", " of layer ").replace(/\d+$/u, (layer) => Number(layer) + 1)),
             ...run.cache.norms[name].map((norm, at) => {
               const cell = h("td", { class: "cell", title: at <= step ? `norm ${number(norm, 3)}` : "empty" });
               if (at <= step) cell.style.background = scale(norm / largest[name]);
