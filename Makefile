@@ -22,10 +22,10 @@ PAIRS ?=
 # More of the default model: texts to measure its quality on, and its teacher (see benchmarks/default_model.py).
 TEXTS ?=
 
-.PHONY: demo test test-fast test-cpu test-backends test-cpus test-serve test-web test-explain test-examples test-fuzz test-trust test-trust-full test-corpus slow peers check format default-digest pictures bench bench-guard bench-render bench-quick optimum lock sbom clean help
+.PHONY: $(shell sed -nE 's/^([a-z-]+):.*\#\#.*/\1/p' $(firstword $(MAKEFILE_LIST)))
 
 help: ## list all targets
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 17
 
 $(READY): pyproject.toml constraints.txt
 	@echo "setting up $(VENV) (once)"
@@ -36,14 +36,17 @@ $(READY): pyproject.toml constraints.txt
 demo: $(READY) ## export, quantize and translate with the default model
 	@PATH="$(CURDIR)/$(BIN):$$PATH" sh examples/demo.sh
 
+# Tests with targets of their own.
+ELSEWHERE := slow or peers or backends or trust or cpus or corpus or serve or web or explain or examples or package or docs
+
 # Without the tests that start processes, draw plots or compare with the slow tokenizers of others.
 FAST_IGNORE := cli bench files/test_resumable.py scoring/test_plot.py text/test_fairseq_text.py
 test-fast: $(READY) ## runtime and graph tests without tracing or subprocesses
-	$(BIN)/python -m pytest -m "not slow and not peers and not backends and not trust and not serve" --numprocesses 2 --dist loadfile \
+	$(BIN)/python -m pytest -m "not ($(ELSEWHERE))" --numprocesses 2 --dist loadfile \
 		$(addprefix --ignore=tests/runtime/,$(FAST_IGNORE)) tests/runtime tests/graphs
 
 test: $(READY) ## all tests that fit into ten minutes
-	$(BIN)/python -m pytest -m "not slow and not peers and not backends and not trust and not cpus and not corpus and not serve and not web and not explain and not examples" --numprocesses 2 --dist loadfile tests
+	$(BIN)/python -m pytest -m "not ($(ELSEWHERE))" --numprocesses 2 --dist loadfile tests
 
 # Each device has its own environment, because its package replaces onnxruntime or adds plugins to it.
 BACKENDS := build/backends/ready
@@ -151,6 +154,18 @@ test-corpus: $(READY) ## seq2edge corpus with real Ray clusters and real kills
 	@$(PIP) --editable '.[ray]' dask pandas
 	$(BIN)/python -m pytest -m corpus tests/corpus
 
+test-package: $(READY) ## the sdist and the wheel in new environments, with the newest and the lowest versions
+	@$(PIP) uv
+	$(BIN)/python -m pytest tests/package
+
+docs: $(READY) ## build the documentation in build/site, with warnings as errors
+	@$(PIP) --editable '.[docs]'
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
+test-docs: $(READY) ## the documentation without foreign hosts, and all commands of README, tutorials and API
+	@$(PIP) --editable '.[docs,ray]'
+	$(BIN)/python -m pytest tests/docs
+
 slow: $(READY) ## the tests marked slow
 	$(BIN)/python -m pytest -m slow tests
 
@@ -236,6 +251,22 @@ check: $(READY) ## format, lint, types, import layers
 format: $(READY) ## apply ruff
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+hooks: $(READY) ## let git check format, lint, types and layers before each commit
+	@$(PIP) pre-commit
+	$(BIN)/pre-commit install
+
+check-ci: $(TOOLS)/ready ## validate the workflows, the issue forms and the citation by their schemas
+	@$(TOOLS)/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt check-jsonschema
+	$(TOOLS)/bin/check-jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml
+	$(TOOLS)/bin/check-jsonschema --builtin-schema vendor.dependabot .github/dependabot.yml
+	$(TOOLS)/bin/check-jsonschema --builtin-schema vendor.github-issue-config .github/ISSUE_TEMPLATE/config.yml
+	$(TOOLS)/bin/check-jsonschema --builtin-schema vendor.github-issue-forms $(filter-out %/config.yml,$(wildcard .github/ISSUE_TEMPLATE/*.yml))
+	$(TOOLS)/bin/check-jsonschema --builtin-schema vendor.citation-file-format CITATION.cff
+
+dist: $(READY) ## build the sdist and the wheel in dist
+	@rm -rf dist
+	$(BIN)/python -m hatchling build
 
 clean: ## remove everything that the targets created
 	rm -rf $(VENV) .venv-* build dist .mypy_cache .pytest_cache .ruff_cache .import_linter_cache
