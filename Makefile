@@ -22,7 +22,7 @@ PAIRS ?=
 # More of the default model: texts to measure its quality on, and its teacher (see benchmarks/default_model.py).
 TEXTS ?=
 
-.PHONY: demo test test-fast test-cpu test-backends test-cpus test-serve test-web test-explain test-examples test-fuzz test-trust test-trust-full test-corpus slow peers check format default-digest pictures bench bench-guard bench-render bench-quick optimum lock sbom clean help
+.PHONY: demo test test-fast test-cpu test-backends test-cpus test-serve test-web test-explain test-examples test-fuzz test-trust test-trust-full test-corpus slow peers check format default-digest pictures bench bench-guard bench-render bench-quick optimum lock sbom test-package docs test-docs clean help
 
 help: ## list all targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -43,7 +43,7 @@ test-fast: $(READY) ## runtime and graph tests without tracing or subprocesses
 		$(addprefix --ignore=tests/runtime/,$(FAST_IGNORE)) tests/runtime tests/graphs
 
 test: $(READY) ## all tests that fit into ten minutes
-	$(BIN)/python -m pytest -m "not slow and not peers and not backends and not trust and not cpus and not corpus and not serve and not web and not explain and not examples" --numprocesses 2 --dist loadfile tests
+	$(BIN)/python -m pytest -m "not slow and not peers and not backends and not trust and not cpus and not corpus and not serve and not web and not explain and not examples and not package and not docs" --numprocesses 2 --dist loadfile tests
 
 # Each device has its own environment, because its package replaces onnxruntime or adds plugins to it.
 BACKENDS := build/backends/ready
@@ -150,6 +150,10 @@ test-trust-full: $(READY) ## the same in full size, with 100,000 hostile files; 
 test-corpus: $(READY) ## seq2edge corpus with real Ray clusters and real kills
 	@$(PIP) --editable '.[ray]' dask pandas
 	$(BIN)/python -m pytest -m corpus tests/corpus
+
+test-package: $(READY) ## the sdist and the wheel in new environments, with the newest and the lowest versions
+	@$(PIP) uv
+	$(BIN)/python -m pytest tests/package
 
 slow: $(READY) ## the tests marked slow
 	$(BIN)/python -m pytest -m slow tests

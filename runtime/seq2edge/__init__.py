@@ -17,10 +17,11 @@ if TYPE_CHECKING:
     from seq2edge.results import Score, Summary, Translation
     from seq2edge.translator import Translator
 
+    __version__: str
+
 # Otherwise onnxruntime writes a device id to the home directory and reports to its maker; child processes inherit this.
 os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
 
-__version__ = "0.1.0"
 __all__ = [
     "GenerationOptions",
     "Score",
@@ -43,7 +44,18 @@ HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    """Load a class when it is first named, so that the command line answers at once."""
+    """Load a class when it is first named, and the version, so that the command line answers at once."""
+    if name == "__version__":
+        return _version()
     if name not in HOMES:
         raise AttributeError(f"module 'seq2edge' has no attribute {name!r}")
     return getattr(import_module(f"seq2edge.{HOMES[name]}"), name)
+
+
+def _version() -> str:
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version("seq2edge")
+    except PackageNotFoundError:  # a checkout that is not installed
+        return "0+unknown"

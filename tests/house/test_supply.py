@@ -1,4 +1,4 @@
-"""What is shipped: few dependencies, nothing that is not needed, and the same bytes from every build."""
+"""What is shipped: few dependencies, nothing that is not needed, the version of the tag, and links that exist."""
 
 import ast
 import re
@@ -8,7 +8,9 @@ import sys
 import tomllib
 import zipfile
 from importlib.metadata import PackageNotFoundError, packages_distributions, requires
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 from packaging.requirements import Requirement
@@ -17,6 +19,7 @@ from seq2edge.errors import EXTRAS
 
 ROOT = Path(__file__).parents[2]
 WEB_SUFFIXES = (".css", ".html", ".js", ".mjs", ".svg", ".webmanifest")
+PAPERS = ("README.md", "LICENSE", "LICENSE-MODEL", "pyproject.toml", "hatch_build.py", "CHANGELOG.md")
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 
 
@@ -103,12 +106,12 @@ def test_the_lock_has_the_light_install_in_the_tested_versions_with_hashes() -> 
 
 
 @pytest.fixture(scope="module")
-def wheels(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+def builds(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Path]]:
     """Built from two copies of the source, in folders of different names."""
     made = []
     for number in (1, 2):
         copy = tmp_path_factory.mktemp(f"copy{number}") / f"source{number}"
-        for part in ("runtime", "graphs", "export", "README.md", "LICENSE", "pyproject.toml", "CHANGELOG.md"):
+        for part in ("runtime", "graphs", "export", *PAPERS):
             source, target = ROOT / part, copy / part
             target.parent.mkdir(parents=True, exist_ok=True)
             if source.is_dir():
@@ -117,21 +120,26 @@ def wheels(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
                 )
             else:
                 shutil.copyfile(source, target)
-        command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(copy / "dist")]
+        command = [sys.executable, "-m", "hatchling", "build", "-d", str(copy / "dist")]
         subprocess.run(command, cwd=copy, check=True, capture_output=True, env={"SOURCE_DATE_EPOCH": "1700000000"})
-        made.append(next((copy / "dist").glob("*.whl")))
+        made.append({path.name: path for path in (copy / "dist").iterdir()})
     return made
 
 
-def test_two_builds_have_the_same_bytes(wheels: list[Path]) -> None:
-    first, second = wheels
-    assert first.name == second.name
-    assert first.read_bytes() == second.read_bytes()
+@pytest.fixture(scope="module")
+def wheel(builds: list[dict[str, Path]]) -> Path:
+    return next(path for name, path in builds[0].items() if name.endswith(".whl"))
 
 
-def test_the_wheel_holds_code_graphs_the_default_bundle_and_its_own_papers_alone(wheels: list[Path]) -> None:
+def test_two_builds_have_the_same_bytes(builds: list[dict[str, Path]]) -> None:
+    first, second = ({name: path.read_bytes() for name, path in build.items()} for build in builds)
+    assert len(first) == 2  # wheel and sdist
+    assert first == second
+
+
+def test_the_wheel_holds_code_graphs_the_default_bundle_and_its_own_papers_alone(wheel: Path) -> None:
     bundle = {"manifest.json", "encoder.onnx", "decoder.onnx", "scorer.onnx", "weights.bin", "tokenizer.model"}
-    for name in zipfile.ZipFile(wheels[0]).namelist():
+    for name in zipfile.ZipFile(wheel).namelist():
         path = Path(name)
         code = path.suffix == ".py" or path.name == "py.typed"
         default = path.parent.as_posix() == "seq2edge/models/en-pt" and path.name in bundle
@@ -140,3 +148,56 @@ def test_the_wheel_holds_code_graphs_the_default_bundle_and_its_own_papers_alone
         device = path.parent.as_posix() == "seq2edge/devices/topk_graphs" and path.suffix == ".onnx"
         papers = path.parts[0].endswith(".dist-info")
         assert code or default or device or page or site or papers, name
+
+
+def load_build() -> ModuleType:
+    spec = spec_from_file_location("hatch_build", ROOT / "hatch_build.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def git(folder: Path, *arguments: str) -> None:
+    identity = ["-c", "user.name=test", "-c", "user.email=test@example.org", "-c", "commit.gpgsign=false"]
+    subprocess.run(["git", *identity, *arguments], cwd=folder, check=True, capture_output=True)
+
+
+def test_the_version_is_that_of_the_tag(tmp_path: Path) -> None:
+    build = load_build()
+    assert build.version(tmp_path) == build.NO_TAG  # no git
+    git(tmp_path, "init")
+    git(tmp_path, "commit", "--allow-empty", "-m", "first")
+    assert build.version(tmp_path) == build.NO_TAG  # no tag
+    git(tmp_path, "tag", "v1.2.3")
+    assert build.version(tmp_path) == "1.2.3"
+    git(tmp_path, "commit", "--allow-empty", "-m", "second")
+    assert build.version(tmp_path) == "1.2.4.dev1"
+    (tmp_path / "PKG-INFO").write_text("Name: seq2edge\nVersion: 2.0.0\n\n", encoding="utf-8")
+    assert build.version(tmp_path) == "2.0.0"  # an sdist
+
+
+def test_the_links_of_the_readme_lead_to_files_and_become_absolute() -> None:
+    build = load_build()
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    targets = [target.split("#")[0] for _, _, target in build.LINK.findall(readme)]
+    assert [target for target in targets if not (ROOT / target).exists()] == []
+    assert not build.LINK.search(build.linked(readme, "1.0.0"))
+    assert f"{build.REPOSITORY}/blob/v1.0.0/docs/" in build.linked(readme, "1.0.0")
+    assert f"{build.REPOSITORY}/blob/main/docs/" in build.linked(readme, "1.0.0.dev3")
+
+
+def test_the_readme_takes_five_minutes() -> None:
+    assert len((ROOT / "README.md").read_text(encoding="utf-8").split()) <= 700
+
+
+def test_the_changelog_has_the_form_of_keep_a_changelog() -> None:
+    text = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    releases = re.findall(r"^## (.*)$", text, re.MULTILINE)
+    assert releases[0] == "[Unreleased]"
+    assert all(re.fullmatch(r"\[\d+\.\d+\.\d+] - \d{4}-\d{2}-\d{2}", release) for release in releases[1:])
+    sections = set(re.findall(r"^### (.*)$", text, re.MULTILINE))
+    assert sections <= {"Added", "Changed", "Deprecated", "Removed", "Fixed", "Security"}
+    for release in releases:
+        assert f"\n{release.split(' ')[0]}: https://" in text

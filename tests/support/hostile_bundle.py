@@ -5,12 +5,15 @@ import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
-import onnx
 
 from seq2edge.bundle import tensor_names
 from seq2edge.bundle.bundle import DEFAULT_BUNDLE
+
+if TYPE_CHECKING:
+    from onnx import ModelProto  # tests of the runtime run without it
 
 
 def copy_bundle(folder: Path, source: Path = DEFAULT_BUNDLE) -> Path:
@@ -27,7 +30,9 @@ def rehash(folder: Path) -> None:
     path.write_text(json.dumps(content), encoding="utf-8")
 
 
-def change_graph(folder: Path, change: Callable[[onnx.ModelProto], object], name: str = tensor_names.DECODER) -> None:
+def change_graph(folder: Path, change: "Callable[[ModelProto], object]", name: str = tensor_names.DECODER) -> None:
+    import onnx
+
     model = onnx.load(folder / name, load_external_data=False)
     change(model)
     (folder / name).write_bytes(model.SerializeToString())
@@ -41,8 +46,10 @@ def change_manifest(folder: Path, change: Callable[[dict], object]) -> None:
     path.write_text(json.dumps(content), encoding="utf-8")
 
 
-def slow_down(model: onnx.ModelProto, *, side: int, products: int) -> None:
+def slow_down(model: "ModelProto", *, side: int, products: int) -> None:
     """Let a graph multiply square matrices of 1,000 times ``side`` rows before it returns its first output."""
+    import onnx
+
     graph, out = model.graph, model.graph.output[0].name
     for node in graph.node:
         node.output[:] = ["before" if name == out else name for name in node.output]

@@ -1,7 +1,7 @@
 """Read the manifest of a bundle, and check every file before it is used."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -18,7 +18,7 @@ from seq2edge.config.text import resolve_split
 from seq2edge.config.tokenizer import SpecialTokens, Tokenization
 from seq2edge.errors import BundleError
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 1  # docs/versioning.md: when it is raised, and how older bundles are read then
 DEFAULT_BUNDLE = Path(__file__).parents[1] / "models" / "en-pt"
 MAX_MANIFEST_BYTES = 1_000_000  # far more than any manifest has
 MAX_GRAPH_BYTES = 2**25  # a graph has hundreds of kilobytes; the weights are in another file
@@ -210,18 +210,30 @@ def read_manifest(raw: bytes, path: Path) -> Manifest:
         content = json.loads(raw.decode(), object_pairs_hook=_unique_keys)
     except (ValueError, RecursionError) as error:
         raise BundleError(f"{path} is not valid UTF-8 JSON ({error})") from None
-    if isinstance(content, dict) and isinstance(content.get("tokens"), dict):
-        content["tokens"].setdefault("source_unk", None)  # which earlier versions did not write
     version = content.get("format_version") if isinstance(content, dict) else None
-    if version != FORMAT_VERSION:
+    if not isinstance(version, int) or version not in UPGRADES:
+        newer = isinstance(version, int) and version > FORMAT_VERSION
         raise BundleError(
             f"{path} has format version {short_repr(version)}, but this seq2edge reads version {FORMAT_VERSION}"
+            f"{'; install a newer seq2edge' if newer else ''}"
         )
-    content["split"] = resolve_split(content.get("split", "auto"), content.get("family"))
+    for older in range(version, FORMAT_VERSION + 1):
+        UPGRADES[older](content)
     try:
         return read_strict(Manifest, content, where="manifest", complete=True)
     except SchemaError as error:
         raise BundleError(f"{path} is not a valid manifest: {error}") from None
+
+
+def _complete_first(content: dict[str, Any]) -> None:
+    """Add what the earliest bundles of format 1 lack."""
+    if isinstance(content.get("tokens"), dict):
+        content["tokens"].setdefault("source_unk", None)
+    content["split"] = resolve_split(content.get("split", "auto"), content.get("family"))
+
+
+# For each format version the function that turns its manifest into one of the next; the last one only completes it.
+UPGRADES: dict[int, Callable[[dict[str, Any]], None]] = {FORMAT_VERSION: _complete_first}
 
 
 def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

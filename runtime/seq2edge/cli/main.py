@@ -11,7 +11,6 @@ from typing import Any, NoReturn
 
 import click
 
-from seq2edge import __version__
 from seq2edge.devices.interruption import stop_runs_at_signals
 from seq2edge.errors import DataError, Seq2EdgeError, UsageError, imports_of_extras
 
@@ -128,7 +127,7 @@ class CommandTable(click.Group):
 
 
 @click.group(cls=CommandTable, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(__version__, prog_name="seq2edge")
+@click.version_option(package_name="seq2edge", prog_name="seq2edge")
 def main() -> None:
     """Export PyTorch encoder-decoder Transformers to ONNX, and run them on any machine."""
     for stream in (sys.stdout, sys.stderr):  # UTF-8 in any locale

@@ -4,6 +4,8 @@ from pathlib import Path
 
 import pytest
 
+pytest.importorskip("starlette")
+
 from seq2edge.errors import DataError
 from seq2edge.serve.limits import MAX_COUNTED, ApiKeys, RateLimiter
 from seq2edge.serve.settings import ApiError, ServeSettings, language_name

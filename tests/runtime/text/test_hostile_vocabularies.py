@@ -29,7 +29,18 @@ def precompiled(replacement: bytes) -> dict[str, str]:
     return {"type": "Precompiled", "precompiled_charsmap": base64.b64encode(tables_with(TABLES, replacement)).decode()}
 
 
+def protobuf_field(number: int, content: bytes) -> bytes:
+    """Encode bytes as a field; not every release of sentencepiece knows all fields of its models."""
+    size, length = len(content), []
+    while size >= 128:
+        length.append(size % 128 | 128)
+        size //= 128
+    return bytes([number << 3 | 2, *length, size]) + content
+
+
 def load(path: Path, kind: Any) -> Tokenizer:
+    if kind == "tokenizers":
+        pytest.importorskip("tokenizers")
     rules = Tokenization(source=path.name, target=path.name, kind=kind)
     return load_tokenizer(rules, SpecialTokens(pad=0, bos=1, eos=2, unk=3), {path.name: path})
 
@@ -146,8 +157,8 @@ def test_a_model_whose_unknown_token_or_test_is_a_page_is_refused(tmp_path: Path
     with pytest.raises(DataError, match="a token of 5,000 characters"):
         load(path, "sentencepiece")
     content.trainer_spec.ClearField("unk_surface")
-    content.self_test_data.samples.add(input="a" * 100_000)
-    path.write_bytes(content.SerializeToString())
+    sample = protobuf_field(1, b"a" * 100_000)
+    path.write_bytes(content.SerializeToString() + protobuf_field(4, protobuf_field(1, sample)))  # self_test_data
     with pytest.raises(DataError, match="test data"):
         load(path, "sentencepiece")
 

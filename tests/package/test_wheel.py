@@ -1,39 +1,17 @@
 """The built wheel, in a new environment, translates with [cpu] alone and quantizes with [cpu,quantize]."""
 
 import subprocess
-import sys
-import venv
 import zipfile
 from pathlib import Path
 
 import pytest
+from environments import install, packages_of, run
 from tiny_checkpoint import write_checkpoint
 
 from seq2edge_export.export import export_bundle
 
-ROOT = Path(__file__).parents[2]
+pytestmark = pytest.mark.package
 WHEEL_BYTES = 17_000_000
-
-
-def run(*command: object, cwd: Path) -> str:
-    done = subprocess.run([str(part) for part in command], capture_output=True, text=True, check=False, cwd=cwd)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
-
-@pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("wheel")
-    run(sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", folder, cwd=ROOT)
-    return next(folder.glob("*.whl"))
-
-
-def install(wheel: Path, extras: str, folder: Path) -> Path:
-    """Return the scripts folder of a new environment that holds the wheel with these extras and nothing else."""
-    venv.create(folder, with_pip=True)
-    pip = [folder / "bin" / "python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-    run(*pip, "-c", ROOT / "constraints.txt", f"seq2edge[{extras}] @ {wheel.as_uri()}", cwd=folder)
-    return folder / "bin"
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +24,7 @@ def full(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def edge(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return install(wheel, "cpu", tmp_path_factory.mktemp("edge") / "venv")
+    return install(wheel, tmp_path_factory.mktemp("edge") / "venv")
 
 
 def test_the_wheel_holds_the_three_packages_and_is_small(wheel: Path) -> None:
@@ -60,10 +38,8 @@ def test_the_wheel_holds_the_three_packages_and_is_small(wheel: Path) -> None:
 
 
 def test_the_light_install_has_eight_packages(edge: Path) -> None:
-    installed = run(edge / "python", "-m", "pip", "freeze", cwd=edge).lower().splitlines()
-    names = {line.replace(" @ ", "==").split("==")[0] for line in installed}
     light = {"click", "flatbuffers", "numpy", "onnxruntime", "packaging", "protobuf", "sentencepiece", "seq2edge"}
-    assert names == light
+    assert packages_of(edge).keys() == light
 
 
 def test_the_light_install_translates_with_the_default_model(edge: Path) -> None:
@@ -83,12 +59,11 @@ def test_the_light_install_names_the_extra_that_export_needs(edge: Path) -> None
     assert "seq2edge[export]" in done.stderr
 
 
-@pytest.mark.slow
 def test_quantizing_needs_no_pytorch(wheel: Path, full: Path, tmp_path: Path) -> None:
-    scripts = install(wheel, "cpu,quantize", tmp_path / "venv")
+    scripts = install(wheel, tmp_path / "venv", extras="cpu,quantize")
     run(scripts / "seq2edge", "quantize", full, tmp_path / "half", "--precision", "fp16", cwd=tmp_path)
     (tmp_path / "pairs").write_text("Good morning.\tBom dia.\n", encoding="utf-8")
     run(scripts / "seq2edge", "shortlist", full, tmp_path / "short", "--learn", "pairs", cwd=tmp_path)
     translated = run(scripts / "seq2edge", "translate", "-m", tmp_path / "short", "Hi", cwd=tmp_path)
     assert translated.strip()
-    assert "torch" not in run(scripts / "python", "-m", "pip", "freeze", cwd=tmp_path)
+    assert "torch" not in packages_of(scripts)
