@@ -155,6 +155,14 @@ test-package: $(READY) ## the sdist and the wheel in new environments, with the 
 	@$(PIP) uv
 	$(BIN)/python -m pytest tests/package
 
+docs: $(READY) ## build the documentation in build/site, with warnings as errors
+	@$(PIP) --editable '.[docs]'
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
+test-docs: $(READY) ## the documentation without foreign hosts, and all commands of README, tutorials and API
+	@$(PIP) --editable '.[docs,ray]'
+	$(BIN)/python -m pytest tests/docs
+
 slow: $(READY) ## the tests marked slow
 	$(BIN)/python -m pytest -m slow tests
 

@@ -87,11 +87,14 @@ def _default(field: Any) -> str:
 def describe(name: str) -> str:
     """Return the signature and the docstring of a public object."""
     thing = find(name)
-    kind = thing.fget if isinstance(thing, property) else thing
-    text = inspect.getdoc(kind) or ""
-    head = "" if isinstance(thing, property) else f"```text\n{_signature(name, kind)}\n```\n\n"
+    text = inspect.getdoc(thing) or ""
+    head = f"```text\n{_signature(name, thing)}\n```\n\n" if _has_signature(thing) else ""
     body = re.sub(r"``([^`]+)``", r"`\1`", text)
     return f"{head}{body}\n\n{_fields(thing)}"
+
+
+def _has_signature(thing: Any) -> bool:
+    return callable(thing) and not (inspect.isclass(thing) and issubclass(thing, Exception))
 
 
 def find(name: str) -> Any:

@@ -106,7 +106,8 @@ def stop_runs_at_signals() -> Iterator[None]:
         yield
         return
     reader, writer = os.pipe()
-    os.set_blocking(writer, False)
+    if hasattr(os, "set_blocking"):  # not on Windows before Python 3.12, where signals do not ask for it either
+        os.set_blocking(writer, False)
     before = signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
     _is_command.set()
     ended = Event()

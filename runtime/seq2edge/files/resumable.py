@@ -23,6 +23,7 @@ Job = Mapping[str, str | int | float | None]
 T = TypeVar("T")
 FORMAT = 2
 HEAD = b'{"seq2edge": '  # the first bytes of every journal
+LOCKED_BYTE = 2**30  # behind the end of any journal
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -324,16 +325,33 @@ def remove_locked(path: Path, file: BinaryIO) -> None:
 def _lock(file: BinaryIO) -> None:
     # Not the package filelock: its FileLock leaves a lock file behind, and its lock_descriptor would only replace these
     # lines, at the price of a dependency.
-    if sys.platform == "win32":
+    try:
+        import fcntl
+    except ImportError:  # Windows
+        _lock_byte(file)
         return
-    import fcntl
-
     try:
         fcntl.flock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         raise
     except OSError:  # some network file systems have no locks; write without one
         return
+
+
+def _lock_byte(file: BinaryIO) -> None:
+    """Lock one byte far behind the end: on Windows nobody else can read what is locked."""
+    try:
+        import msvcrt
+    except ImportError:  # a system with neither; write without a lock
+        return
+    position = file.tell()
+    file.seek(LOCKED_BYTE)
+    try:
+        msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)  # type: ignore[attr-defined, unused-ignore]
+    except OSError:
+        raise BlockingIOError from None
+    finally:
+        file.seek(position)
 
 
 def _is_same_file(path: Path, file: BinaryIO) -> bool:

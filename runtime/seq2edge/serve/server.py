@@ -57,10 +57,13 @@ class GracefulServer(uvicorn.Server):
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
         loop = asyncio.get_running_loop()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, self.handle_exit, number, None)
-        if hasattr(signal, "SIGHUP"):
+        try:
+            for number in (signal.SIGTERM, signal.SIGINT):
+                loop.add_signal_handler(number, self.handle_exit, number, None)
             loop.add_signal_handler(signal.SIGHUP, self._reload)
+        except (NotImplementedError, AttributeError):  # Windows, where uvicorn looks for the end ten times a second
+            for number in (signal.SIGTERM, signal.SIGINT):
+                signal.signal(number, self.handle_exit)
         yield
 
     async def startup(self, sockets: Any = None) -> None:
