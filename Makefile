@@ -22,7 +22,7 @@ PAIRS ?=
 # More of the default model: texts to measure its quality on, and its teacher (see benchmarks/default_model.py).
 TEXTS ?=
 
-.PHONY: demo test test-fast test-cpu test-backends test-cpus test-serve test-web test-explain test-examples test-fuzz test-trust test-trust-full test-corpus slow peers check format default-digest pictures bench bench-guard bench-render bench-quick optimum lock sbom test-package docs test-docs clean help
+.PHONY: demo test test-fast test-cpu test-backends test-cpus test-serve test-web test-explain test-examples test-fuzz test-trust test-trust-full test-corpus slow peers check format default-digest pictures bench bench-guard bench-render bench-quick optimum lock sbom test-package docs test-docs hooks check-ci dist clean help
 
 help: ## list all targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -248,6 +248,22 @@ check: $(READY) ## format, lint, types, import layers
 format: $(READY) ## apply ruff
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+hooks: $(READY) ## let git check format, lint, types and layers before each commit
+	@$(PIP) pre-commit
+	$(BIN)/pre-commit install
+
+check-ci: $(TOOLS)/ready ## validate the workflows, the issue forms and the citation by their schemas
+	@$(TOOLS)/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt check-jsonschema
+	$(TOOLS)/bin/check-jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml
+	$(TOOLS)/bin/check-jsonschema --builtin-schema vendor.dependabot .github/dependabot.yml
+	$(TOOLS)/bin/check-jsonschema --builtin-schema vendor.github-issue-config .github/ISSUE_TEMPLATE/config.yml
+	$(TOOLS)/bin/check-jsonschema --builtin-schema vendor.github-issue-forms $(filter-out %/config.yml,$(wildcard .github/ISSUE_TEMPLATE/*.yml))
+	$(TOOLS)/bin/check-jsonschema --builtin-schema vendor.citation-file-format CITATION.cff
+
+dist: $(READY) ## build the sdist and the wheel in dist
+	@rm -rf dist
+	$(BIN)/python -m hatchling build
 
 clean: ## remove everything that the targets created
 	rm -rf $(VENV) .venv-* build dist .mypy_cache .pytest_cache .ruff_cache .import_linter_cache
