@@ -225,10 +225,15 @@ def read_manifest(raw: bytes, path: Path) -> Manifest:
         raise BundleError(f"{path} is not a valid manifest: {error}") from None
 
 
+# Keys that were added after bundles had been written without them, and what their absence means.
+LATER: dict[str, dict[str, Any]] = {"tokens": {"source_unk": None}, "generation": {}}
+
+
 def _complete_first(content: dict[str, Any]) -> None:
-    """Add what the earliest bundles of format 1 lack."""
-    if isinstance(content.get("tokens"), dict):
-        content["tokens"].setdefault("source_unk", None)
+    """Add the keys that are newer than a bundle of format 1."""
+    for part, keys in LATER.items():
+        if isinstance(content.get(part), dict):
+            content[part] = keys | content[part]
     content["split"] = resolve_split(content.get("split", "auto"), content.get("family"))
 
 
