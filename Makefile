@@ -25,7 +25,7 @@ TEXTS ?=
 .PHONY: demo test test-fast test-cpu test-backends test-cpus test-serve test-web test-explain test-examples test-fuzz test-trust test-trust-full test-corpus slow peers check format default-digest pictures bench bench-guard bench-render bench-quick optimum lock sbom test-package docs test-docs hooks check-ci dist clean help
 
 help: ## list all targets
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 17
 
 $(READY): pyproject.toml constraints.txt
 	@echo "setting up $(VENV) (once)"

@@ -20,9 +20,8 @@ def run(*command: object, cwd: Path, **environment: str) -> str:
 
 def build(target: str, source: Path, folder: Path) -> Path:
     """Build a wheel or an sdist."""
-    return Path(
-        run(sys.executable, "-m", "hatchling", "build", "-t", target, "-d", folder, cwd=source).splitlines()[-1]
-    )
+    run(sys.executable, "-m", "hatchling", "build", "-t", target, "-d", folder, cwd=source)
+    return next(folder.glob("*.whl" if target == "wheel" else "*.tar.gz"))
 
 
 def install(
