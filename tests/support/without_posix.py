@@ -1,6 +1,6 @@
 """Take away what only POSIX systems have, as Windows and partly macOS do: import it, or load it with  pytest -p.
 
-What the test runner itself needs to start processes stays.
+What the test runner needs to start processes stays, and so does os.set_blocking, which signals need on Linux alone.
 """
 
 import asyncio
@@ -9,7 +9,7 @@ import signal
 import sys
 
 MODULES = ("fcntl", "grp", "pty", "pwd", "resource", "termios", "tty")
-FUNCTIONS = ("fork", "forkpty", "getloadavg", "register_at_fork", "sched_getaffinity", "set_blocking", "sysconf")
+FUNCTIONS = ("fork", "forkpty", "getloadavg", "register_at_fork", "sched_getaffinity", "sysconf")
 SIGNALS = ("SIGHUP", "SIGUSR1", "SIGUSR2", "SIGALRM")
 
 

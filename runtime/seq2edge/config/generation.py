@@ -71,6 +71,7 @@ class GenerationOptions:
 
     @cached_property
     def eos_ids(self) -> tuple[int, ...]:
+        """The tokens that end an output, as a tuple."""
         return as_ids(self.eos_token_id)
 
     def longest(self, prefix_length: int) -> int:
