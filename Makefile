@@ -248,7 +248,7 @@ check: $(READY) ## format, lint, types, import layers
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
-	MYPYPATH=benchmarks $(BIN)/mypy benchmarks
+	MYPYPATH=benchmarks:tests/support $(BIN)/mypy benchmarks
 	$(BIN)/lint-imports
 
 format: $(READY) ## apply ruff

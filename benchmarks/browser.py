@@ -1,6 +1,6 @@
 """Compare the browser's runtime with transformers.js: the same weights, in the same chromium, one thread.
 
-    python benchmarks/browser.py [--input FILE] [--sentences 50] [--visits 3] [--optimum-python .venv-optimum/bin/python]
+    python benchmarks/browser.py [--input FILE] [--sentences 50] [--visits 3] [--optimum-python PYTHON]
 
 transformers.js runs what optimum exports, so the default model is written as a Hugging Face folder first. It gets token
 ids, because it has no tokenizer for this folder; the browser's runtime gets texts. Each system has a fresh profile of

@@ -36,7 +36,7 @@ EXACT = ("text", "tokens", "notes")
 def main(bundle: Path, file: Path, float32: Path | None, count: int, num_beams: str, chromium: bool) -> None:
     """Compare the first sentences of FILE."""
     texts = file.read_text(encoding="utf-8").splitlines()[:count]
-    options = [{"num_beams": int(beams)} for beams in num_beams.split(",")]
+    options: list[dict[str, Any]] = [{"num_beams": int(beams)} for beams in num_beams.split(",")]
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         translator = Translator(write_widened(bundle, float32, folder / "widened") if float32 else bundle, threads=1)
