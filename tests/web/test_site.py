@@ -21,6 +21,7 @@ from seq2edge.web.site import make_site
 VECTORS = Path(__file__).parents[1] / "vectors"
 TEXT = "Good morning! Where is the nearest train station?"
 Change = Callable[[dict[str, Any]], object]
+FEW_PAGES = 100  # of 64 KB; onnxruntime-web begins with 256
 GPU = ["--enable-unsafe-webgpu", "--use-webgpu-adapter=swiftshader", "--enable-features=Vulkan"]
 
 
@@ -66,6 +67,17 @@ def test_chromium_gives_the_translations_of_python(site: Path) -> None:
             assert [one["text"] for one in found] == [one.text for one in expected]
         assert seen["isolated"]
         assert seen["errors"] == []
+
+
+def test_a_gpu_gives_the_translations_of_python(tmp_path: Path) -> None:
+    make_site([VECTORS / "inplace"], tmp_path / "site", webgpu=True)
+    options = [{"num_beams": 2, "max_new_tokens": 3}]  # software compiles a shader for each shape, which takes time
+    wishes = {"bundle": "bundles/inplace", "texts": ["the old man"], "options": options}
+    seen = visit(tmp_path / "site", flags=GPU, load={"device": "webgpu"}, **wishes)
+    translator = Translator(VECTORS / "inplace", threads=1)
+    for chosen, [found] in zip(options, seen["translations"], strict=True):
+        assert found["tokens"] == list(translator.translate("the old man", **chosen).tokens)
+    assert "1 thread" in seen["status"]  # the page does not choose a GPU that is emulated
 
 
 def test_the_default_model_translates_with_the_network_switched_off(tmp_path: Path) -> None:
@@ -131,6 +143,13 @@ def edit_manifest(site: Path, bundle: str, change: Change) -> None:
     path.write_text(json.dumps(manifest))
     content["files"][path.relative_to(site).as_posix()]["sha256"] = sha256_of(path)
     index.write_text(json.dumps(content))
+
+
+def test_a_browser_without_enough_memory_is_told_so(site: Path) -> None:
+    seen = visit(site, flags=["--disable-gpu", f"--js-flags=--wasm-max-mem-pages={FEW_PAGES}"])
+    assert seen["status"] == (
+        "The browser has not enough memory for this model: close other pages, or use a smaller one."
+    )
 
 
 def test_a_browser_without_webassembly_is_told_so(copied: Path) -> None:
