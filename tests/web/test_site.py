@@ -22,7 +22,6 @@ VECTORS = Path(__file__).parents[1] / "vectors"
 TEXT = "Good morning! Where is the nearest train station?"
 Change = Callable[[dict[str, Any]], object]
 FEW_PAGES = 100  # of 64 KB; onnxruntime-web begins with 256
-GPU = ["--enable-unsafe-webgpu", "--use-webgpu-adapter=swiftshader", "--enable-features=Vulkan"]
 
 
 @pytest.fixture(scope="session")
@@ -67,17 +66,6 @@ def test_chromium_gives_the_translations_of_python(site: Path) -> None:
             assert [one["text"] for one in found] == [one.text for one in expected]
         assert seen["isolated"]
         assert seen["errors"] == []
-
-
-def test_a_gpu_gives_the_translations_of_python(tmp_path: Path) -> None:
-    make_site([VECTORS / "inplace"], tmp_path / "site", webgpu=True)
-    options = [{"num_beams": 2, "max_new_tokens": 3}]  # software compiles a shader for each shape, which takes time
-    wishes = {"bundle": "bundles/inplace", "texts": ["the old man"], "options": options}
-    seen = visit(tmp_path / "site", flags=GPU, load={"device": "webgpu"}, **wishes)
-    translator = Translator(VECTORS / "inplace", threads=1)
-    for chosen, [found] in zip(options, seen["translations"], strict=True):
-        assert found["tokens"] == list(translator.translate("the old man", **chosen).tokens)
-    assert "1 thread" in seen["status"]  # the page does not choose a GPU that is emulated
 
 
 def test_the_default_model_translates_with_the_network_switched_off(tmp_path: Path) -> None:
