@@ -21,7 +21,6 @@ from seq2edge.web.site import make_site
 VECTORS = Path(__file__).parents[1] / "vectors"
 TEXT = "Good morning! Where is the nearest train station?"
 Change = Callable[[dict[str, Any]], object]
-FEW_PAGES = 100  # of 64 KB; onnxruntime-web begins with 256
 
 
 @pytest.fixture(scope="session")
@@ -131,13 +130,6 @@ def edit_manifest(site: Path, bundle: str, change: Change) -> None:
     path.write_text(json.dumps(manifest))
     content["files"][path.relative_to(site).as_posix()]["sha256"] = sha256_of(path)
     index.write_text(json.dumps(content))
-
-
-def test_a_browser_without_enough_memory_is_told_so(site: Path) -> None:
-    seen = visit(site, flags=["--disable-gpu", f"--js-flags=--wasm-max-mem-pages={FEW_PAGES}"])
-    assert seen["status"] == (
-        "The browser has not enough memory for this model: close other pages, or use a smaller one."
-    )
 
 
 def test_a_browser_without_webassembly_is_told_so(copied: Path) -> None:
