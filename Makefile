@@ -109,6 +109,9 @@ test-serve: .venv-serve/clients chromium ## seq2edge serve: clients of LibreTran
 
 # The browser's runtime: npm fetches onnxruntime-web and the tools that check and drive it.
 WEB := runtime/web
+vectors: $(READY) ## write tests/vectors again after a change of the bundle format or of a quantized form
+	$(BIN)/python tests/vectors/write.py
+
 test-web: $(READY) $(WEB)/node_modules/ready chromium ## the browser's runtime in node and chromium
 	$(BIN)/python -m pytest tests/web
 
@@ -245,7 +248,7 @@ check: $(READY) ## format, lint, types, import layers
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
-	MYPYPATH=benchmarks $(BIN)/mypy benchmarks
+	MYPYPATH=benchmarks:tests/support $(BIN)/mypy benchmarks
 	$(BIN)/lint-imports
 
 format: $(READY) ## apply ruff

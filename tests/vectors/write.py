@@ -1,7 +1,7 @@
 """Write the test vectors: tiny bundles, and what a reader of bundles in any language must compute with them.
 
-Run  python tests/vectors/write.py  after a change of the bundle format. Each folder is a bundle with one kind of
-decoder, and ``expected.json`` (docs/bundle.md explains it).
+Run  make vectors  after a change of the bundle format or of a quantized form; they do not depend on the default model.
+Each folder is a bundle with one kind of decoder, and ``expected.json`` (docs/bundle.md explains it).
 """
 
 import json

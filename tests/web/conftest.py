@@ -1,19 +1,17 @@
 """Bundles and vocabularies for the tests of the browser's runtime, and the JavaScript that runs them."""
 
-import json
 import shutil
-import subprocess
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import pytest
+from javascript import JAVASCRIPT, call_node
 
 from seq2edge.config.tokenizer import SpecialTokens, Tokenization
 from seq2edge.text.tokenizer import Tokenizer, load_tokenizer
 
-JAVASCRIPT = Path(__file__).parents[2] / "runtime" / "web"
 Node = Callable[..., Any]
 
 
@@ -28,18 +26,7 @@ def node() -> Node:
     """Return a function that calls the JavaScript in node."""
     if shutil.which("node") is None or not (JAVASCRIPT / "node_modules").is_dir():
         pytest.fail("node or its packages are missing: run  make test-web")
-
-    def call(name: str, **arguments: Any) -> Any:
-        request = json.dumps([{"call": name, **arguments}])
-        done = subprocess.run(
-            ["node", JAVASCRIPT / "test" / "driver.mjs"], input=request, capture_output=True, text=True, check=False
-        )
-        assert done.returncode == 0, done.stderr
-        [answer] = json.loads(done.stdout)
-        assert "error" not in answer, answer["error"]
-        return answer["value"]
-
-    return call
+    return call_node
 
 
 def python_tokenizer(folder: Path, rules: Tokenization, tokens: SpecialTokens) -> Tokenizer:

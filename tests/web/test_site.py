@@ -4,28 +4,23 @@ import gzip
 import json
 import shutil
 import subprocess
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from functools import partial
-from http.server import ThreadingHTTPServer
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from urllib.request import Request, urlopen
 
 import pytest
+from javascript import JAVASCRIPT, served, visit
 
 from seq2edge import Translator
 from seq2edge.bundle.atomic_files import sha256_of
 from seq2edge.bundle.bundle import DEFAULT_BUNDLE
-from seq2edge.web.server import HEADERS, SiteHandler
+from seq2edge.web.server import HEADERS
 from seq2edge.web.site import make_site
-
-from .conftest import JAVASCRIPT
 
 VECTORS = Path(__file__).parents[1] / "vectors"
 TEXT = "Good morning! Where is the nearest train station?"
-Visit = Callable[..., dict[str, Any]]
+Change = Callable[[dict[str, Any]], object]
 
 
 @pytest.fixture(scope="session")
@@ -38,34 +33,6 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def copied(site: Path, tmp_path: Path) -> Path:
     shutil.copytree(site, tmp_path / "site")
     return tmp_path / "site"
-
-
-@contextmanager
-def served(folder: Path) -> Iterator[str]:
-    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(SiteHandler, directory=str(folder)))
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    try:
-        yield f"http://localhost:{server.server_port}/"
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
-
-
-def visit(folder: Path, **wishes: Any) -> dict[str, Any]:
-    """Open a site in chromium and return what was seen."""
-    with served(folder) as address:
-        done = subprocess.run(
-            ["node", JAVASCRIPT / "test" / "browser.mjs"],
-            input=json.dumps({"address": address, **wishes}),
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-    assert done.returncode == 0, done.stderr
-    seen: dict[str, Any] = json.loads(done.stdout)
-    return seen
 
 
 def test_a_site_lists_the_hash_of_every_file(site: Path) -> None:
@@ -118,7 +85,7 @@ def test_a_changed_file_is_refused_in_one_sentence(copied: Path) -> None:
     seen = visit(copied)
     assert seen["failed"]
     assert seen["status"] == (
-        "Weights.bin is not the file that was exported (its sha256 differs): copy the bundle again."
+        "weights.bin is not the file that was exported (its sha256 differs): copy the bundle again."
     )
 
 
@@ -128,6 +95,41 @@ def test_a_missing_file_is_refused_in_one_sentence(copied: Path) -> None:
     seen = visit(copied)
     assert seen["failed"]
     assert seen["status"].endswith("decoder.onnx cannot be loaded: the server answered 404.")
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        (
+            lambda manifest: manifest.update(format_version=2),
+            "The bundle has format version 2, but this page reads version 1; "
+            "make the site again with a newer seq2edge.",
+        ),
+        (
+            lambda manifest: manifest["tokenizer"].update(kind="runes"),
+            "The bundle has a vocabulary of the kind 'runes', which is not known here.",
+        ),
+        (lambda manifest: manifest.pop("rights"), "manifest.json is not valid: manifest lacks the key 'rights'."),
+    ],
+    ids=["newer format", "unknown vocabulary", "incomplete manifest"],
+)
+def test_a_bundle_that_the_page_cannot_use_is_refused_in_one_sentence(
+    copied: Path, change: Change, sentence: str
+) -> None:
+    edit_manifest(copied, "inplace", change)
+    seen = visit(copied)
+    assert seen["failed"]
+    assert seen["status"] == sentence
+
+
+def edit_manifest(site: Path, bundle: str, change: Change) -> None:
+    """Change a manifest of a site, and its hash."""
+    path, index = site / "bundles" / bundle / "manifest.json", site / "site.json"
+    manifest, content = json.loads(path.read_text()), json.loads(index.read_text())
+    change(manifest)
+    path.write_text(json.dumps(manifest))
+    content["files"][path.relative_to(site).as_posix()]["sha256"] = sha256_of(path)
+    index.write_text(json.dumps(content))
 
 
 def test_a_browser_without_webassembly_is_told_so(copied: Path) -> None:

@@ -7,7 +7,7 @@ import shutil
 import subprocess
 import tarfile
 import tempfile
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from seq2edge.bundle.atomic_files import replaced_file
@@ -36,6 +36,7 @@ ONNXRUNTIME = NpmPackage(
     sha512="q0y+JrrtukXSzsBWEMccVfqX25LRmosXHF+CaRJmg8pZClzcV7svNc4rKY3jL02Vb7QmRMDs1SigqR4CXAfKYQ==",
     files=("dist/ort.wasm.bundle.min.mjs", "dist/ort-wasm-simd-threaded.wasm"),
 )
+WEBGPU = replace(ONNXRUNTIME, files=("dist/ort.webgpu.bundle.min.mjs", "dist/ort-wasm-simd-threaded.asyncify.wasm"))
 TOKENIZERS = NpmPackage(  # only for bundles with a tokenizer.json
     name="@huggingface/tokenizers",
     version="0.2.0",

@@ -14,7 +14,7 @@ from seq2edge.bundle import tensor_names
 from seq2edge.bundle.atomic_files import new_folder, sha256_of
 from seq2edge.bundle.bundle import Bundle, load_bundle
 from seq2edge.errors import BundleError, UsageError
-from seq2edge.web.npm_packages import ONNXRUNTIME, TOKENIZERS, extract_files
+from seq2edge.web.npm_packages import ONNXRUNTIME, TOKENIZERS, WEBGPU, extract_files
 
 SITE = "site.json"  # what the page reads first
 SITE_FORMAT = 1
@@ -43,10 +43,14 @@ def make_site(
     target: Path,
     *,
     force: bool = False,
+    webgpu: bool = False,
     require_signature: Path | None = None,
     report: Callable[[str], None] = lambda text: None,
 ) -> SiteSummary:
-    """Write a site for these bundles; it appears under its name only when it is complete."""
+    """Write a site for these bundles; it appears under its name only when it is complete.
+
+    With ``webgpu`` its page measures whether a visitor's GPU is faster.
+    """
     _check_target(target, force=force)
     bundles = [load_bundle(folder, require_signature=require_signature) for folder in folders]
     names = _names(bundles)
@@ -55,13 +59,13 @@ def make_site(
     with new_folder(target) as folder:
         _copy_page(folder)
         report(f"fetching {ONNXRUNTIME.name} {ONNXRUNTIME.version}")
-        _add_libraries(folder / LIBRARIES, bundles)
+        _add_libraries(folder / LIBRARIES, bundles, webgpu=webgpu)
         report("copying and compressing")
         for name, bundle in zip(names, bundles, strict=True):
             _copy_bundle(bundle, folder / BUNDLES / name)
         for path in _files(folder):
-            _compress(path)
-        _write_index(folder, names, bundles)
+            compress(path)
+        _write_index(folder, names, bundles, device="auto" if webgpu else "wasm")
         return _summary(folder, target, names, bundles[0])
 
 
@@ -103,9 +107,11 @@ def _copy_page(folder: Path) -> None:
         shutil.copytree(source / name, folder / name)
 
 
-def _add_libraries(folder: Path, bundles: Sequence[Bundle]) -> None:
+def _add_libraries(folder: Path, bundles: Sequence[Bundle], *, webgpu: bool) -> None:
     folder.mkdir()
     extract_files(ONNXRUNTIME, folder)
+    if webgpu:
+        extract_files(WEBGPU, folder)
     if any(bundle.manifest.tokenizer.kind == "tokenizers" for bundle in bundles):
         extract_files(TOKENIZERS, folder)
 
@@ -117,7 +123,7 @@ def _copy_bundle(bundle: Bundle, target: Path) -> None:
             shutil.copyfile(bundle.folder / name, target / name)
 
 
-def _compress(path: Path) -> None:
+def compress(path: Path) -> None:
     """Write a compressed copy next to a file, for servers that send it (gzip_static in nginx), if it is smaller."""
     content = path.read_bytes()
     compressed = gzip.compress(content, LEVEL, mtime=0)
@@ -125,7 +131,7 @@ def _compress(path: Path) -> None:
         path.with_name(f"{path.name}.gz").write_bytes(compressed)
 
 
-def _write_index(folder: Path, names: Sequence[str], bundles: Sequence[Bundle]) -> None:
+def _write_index(folder: Path, names: Sequence[str], bundles: Sequence[Bundle], *, device: str) -> None:
     """Write the list of all files with their hashes, and give the service worker its version."""
     worker = folder / WORKER
     files = {path.relative_to(folder).as_posix(): _entry(path) for path in _files(folder) if path != worker}
@@ -135,6 +141,7 @@ def _write_index(folder: Path, names: Sequence[str], bundles: Sequence[Bundle]) 
         "format_version": SITE_FORMAT,
         "version": version,
         "tools": {"seq2edge": __version__, ONNXRUNTIME.name: ONNXRUNTIME.version},
+        "device": device,
         "bundles": [_describe(name, bundle) for name, bundle in zip(names, bundles, strict=True)],
         "files": {**files, WORKER: _entry(worker)},
     }
@@ -167,7 +174,9 @@ def _files(folder: Path) -> list[Path]:
 
 
 def _summary(folder: Path, target: Path, names: Sequence[str], first: Bundle) -> SiteSummary:
-    page = [path for path in _files(folder) if path.suffix != ".gz" and folder / BUNDLES not in path.parents]
+    on_use = {folder / LIBRARIES / Path(name).name for name in WEBGPU.files}
+    all_files = [path for path in _files(folder) if path.suffix != ".gz" and path not in on_use]
+    page = [path for path in all_files if folder / BUNDLES not in path.parents]
     used = _used_files(first) | {tensor_names.MANIFEST}
     downloaded = [*page, *(folder / BUNDLES / names[0] / name for name in used)]
     return SiteSummary(

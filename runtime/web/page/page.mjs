@@ -3,7 +3,7 @@
 import { Seq2EdgeError, Translator } from "../src/index.mjs";
 
 /** @typedef {{ path: string, title: string, bytes: number, source: string, target: string, precision: string }} SiteBundle */
-/** @typedef {{ bundles: SiteBundle[], files: Record<string, { sha256: string, size: number }> }} Site */
+/** @typedef {{ bundles: SiteBundle[], device: "wasm" | "auto", files: Record<string, { sha256: string, size: number }> }} Site */
 
 const PAUSE = 250; // milliseconds after the last key before a translation starts
 const MEGABYTE = 1e6;
@@ -27,7 +27,8 @@ start().catch(show);
 
 async function start() {
   keepForOffline();
-  const response = await fetch("site.json");
+  const response = await fetch("site.json").catch(() => null);
+  if (!response) throw new Seq2EdgeError("the network is off, and this browser has not kept the page");
   if (!response.ok) throw new Seq2EdgeError("site.json is missing: make the site again");
   /** @type {Site} */
   const site = await response.json();
@@ -54,7 +55,7 @@ async function load(site, bundle) {
   status(`Loading ${bundle.title} …`);
   try {
     const loaded = await Translator.load(bundle.path, {
-      sha256: site.files[`${bundle.path}/manifest.json`]?.sha256,
+      device: site.device, sha256: site.files[`${bundle.path}/manifest.json`]?.sha256,
       onProgress: (bytes, total) => {
         bar.value = total ? bytes / total : 0;
         status(bytes < total ? `Loading ${bundle.title}: ${megabytes(bytes)} of ${megabytes(total)} MB` : `Starting ${bundle.title} …`);
@@ -69,7 +70,8 @@ async function load(site, bundle) {
   const { license, attribution } = translator.manifest.rights;
   element("rights").textContent = [`Model: ${bundle.title}`, license, attribution].filter(part => part).join(". ");
   for (const choice of beamChoices()) choice.checked = (translator.manifest.generation.num_beams > 1) === (choice.value !== "1");
-  status(`Ready. ${bundle.title}, ${megabytes(bundle.bytes)} MB, ${translator.threads === 1 ? "1 thread" : `${translator.threads} threads`}.`);
+  const place = translator.device === "webgpu" ? "on the GPU" : translator.threads === 1 ? "1 thread" : `${translator.threads} threads`;
+  status(`Ready. ${bundle.title}, ${megabytes(bundle.bytes)} MB, ${place}.`);
   document.body.dataset.ready = "true";
   await translateNow();
 }
@@ -169,7 +171,8 @@ async function copy() {
 /** Say in one sentence what is wrong. @param {unknown} error */
 function show(error) {
   const message = error instanceof Error ? error.message : `${error}`;
-  status(`${message.charAt(0).toUpperCase()}${message.slice(1)}.`, "error");
+  const sentence = /^[a-z]+ /u.test(message) ? message.charAt(0).toUpperCase() + message.slice(1) : message; // not a file name
+  status(`${sentence}.`, "error");
   document.body.dataset.failed = "true";
 }
 

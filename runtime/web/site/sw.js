@@ -1,9 +1,10 @@
 // Keeps the page and the runtime in the browser, so that both work offline; bundles keep themselves (bundle.mjs).
-// It also sets the headers that allow threads, for servers that do not.
+// The runtime for WebGPU is kept only when it is used. It also sets the headers that allow threads, for servers that do not.
 
 const VERSION = "development"; // replaced when the site is made
 const CACHE = `seq2edge-site-${VERSION}`;
 const SITE = "site.json";
+const ON_USE = /^libraries\/.*(webgpu|asyncify)/u;
 const ISOLATION = { "Cross-Origin-Opener-Policy": "same-origin", "Cross-Origin-Embedder-Policy": "require-corp" };
 
 self.addEventListener("install", event => event.waitUntil(install()));
@@ -17,7 +18,7 @@ self.addEventListener("fetch", event => {
 async function install() {
   const files = new Map([[SITE, await download(SITE)]]);
   const site = await files.get(SITE).clone().json();
-  const names = Object.keys(site.files).filter(name => !name.startsWith("bundles/") && !name.endsWith(".gz"));
+  const names = Object.keys(site.files).filter(name => !name.startsWith("bundles/") && !name.endsWith(".gz") && !ON_USE.test(name));
   await Promise.all(names.map(async name => {
     const response = await download(name), content = await response.clone().arrayBuffer();
     if ((await sha256(content)) !== site.files[name].sha256) throw new Error(`${name} was changed or is incomplete`);
@@ -38,6 +39,7 @@ async function answer(request, path) {
   const cache = await caches.open(CACHE), kept = await cache.match(new URL(path, registration.scope));
   const response = kept ?? (await fetch(request));
   if (response.type === "opaque" || response.type === "error" || response.status === 304) return response;
+  if (!kept && response.ok && ON_USE.test(path)) await cache.put(new URL(path, registration.scope), response.clone());
   const headers = new Headers(response.headers);
   for (const [name, value] of Object.entries(ISOLATION)) headers.set(name, value);
   headers.set("Cross-Origin-Resource-Policy", "same-origin");

@@ -8,6 +8,7 @@ import { BrowserError, BundleError, DataError, Seq2EdgeError, UsageError } from 
 /**
  * @typedef {object} LoadOptions
  * @property {string | URL} [libraries] folder with onnxruntime-web; by default `../libraries/` next to this module's folder
+ * @property {"wasm" | "webgpu" | "auto"} [device] auto: WebGPU if it is measured to be faster, else WebAssembly, the default
  * @property {number} [threads] where the page is cross-origin isolated; by default half of the cores, at most 4
  * @property {string} [sha256] of the bundle's manifest, if the page knows it
  * @property {(loaded: number, total: number) => void} [onProgress] bytes
@@ -25,6 +26,8 @@ export class Translator {
   /** @type {Manifest} */
   // @ts-ignore: set by load, which is the only way to make one
   manifest;
+  /** @type {"wasm" | "webgpu"} */
+  device = "wasm";
   threads = 1;
 
   /** @param {Worker} worker */
@@ -38,14 +41,13 @@ export class Translator {
    * Load the bundle at an address; files are checked, and kept for the next visit.
    * @param {string | URL} url @param {LoadOptions} [options]
    */
-  static async load(url, { libraries = new URL("../libraries/", import.meta.url), threads, sha256, onProgress } = {}) {
+  static async load(url, { libraries = new URL("../libraries/", import.meta.url), device = "wasm", threads, sha256, onProgress } = {}) {
     const translator = new Translator(new Worker(new URL("./worker.mjs", import.meta.url), { type: "module" }));
     const address = { url: new URL(url, location.href).href, libraries: new URL(libraries, location.href).href };
     try {
-      const { manifest, threads: used } = await translator.#call("load", [{ ...address, threads, sha256 }],
+      const loaded = await translator.#call("load", [{ ...address, device, threads, sha256 }],
         ({ progress }) => progress && onProgress?.(progress.loaded, progress.total)).promise;
-      translator.manifest = manifest;
-      translator.threads = used;
+      Object.assign(translator, loaded); // manifest, device and threads
       return translator;
     } catch (error) {
       translator.close(); // nothing half-done

@@ -53,10 +53,18 @@ export class BundleTranslator {
    * @param {(loaded: number, total: number) => void} [options.onProgress]
    */
   static async load(read, { ort, tokenizers, sha256, onProgress }) {
-    const bundle = await readBundle(read, { sha256, onProgress }), { manifest } = bundle;
+    const bundle = await readBundle(read, { sha256, onProgress });
+    return BundleTranslator.open(bundle, await Engine.load(ort, bundle), tokenizers);
+  }
+
+  /**
+   * Translate with the engine of a bundle that was read.
+   * @param {import("./bundle/bundle.mjs").Bundle} bundle @param {Engine} engine
+   * @param {() => Promise<typeof import("@huggingface/tokenizers")>} [tokenizers]
+   */
+  static async open({ manifest, files }, engine, tokenizers) {
     const library = manifest.tokenizer.kind === "tokenizers" ? await tokenizers?.() : undefined;
-    const tokenizer = loadTokenizer(manifest, bundle.files, library);
-    return new BundleTranslator(manifest, await Engine.load(ort, bundle), tokenizer);
+    return new BundleTranslator(manifest, engine, loadTokenizer(manifest, files, library));
   }
 
   /**
@@ -99,15 +107,20 @@ export class BundleTranslator {
     for (const segment of segments) {
       const prefix = this.#prefix(segment, call), start = [call.generation.decoder_start_token_id, ...prefix];
       const options = within(call.generation, 1 + this.longest, start.length);
-      const steps = streamSearch(await this.engine.start([segment.ids]), start, options);
-      let step = await steps.next();
-      for (; !step.done; step = await steps.next()) {
-        const texts = ["", ...done.map(([best]) => best.text), tokenizer.decode([...prefix, ...step.value])];
-        const piece = newPiece(sent, joinTexts(texts, spaces));
-        if (piece) yield piece;
-        sent += piece;
+      const state = await this.engine.start([segment.ids]);
+      try {
+        const steps = streamSearch(state, start, options);
+        let step = await steps.next();
+        for (; !step.done; step = await steps.next()) {
+          const texts = ["", ...done.map(([best]) => best.text), tokenizer.decode([...prefix, ...step.value])];
+          const piece = newPiece(sent, joinTexts(texts, spaces));
+          if (piece) yield piece;
+          sent += piece;
+        }
+        done.push(this.#translations(segment, [step.value], prefix, tokenizer));
+      } finally {
+        state.release();
       }
-      done.push(this.#translations(segment, [step.value], prefix, tokenizer));
     }
     const whole = joined(segments, done, call.generation);
     if (whole.text.length > sent.length) yield whole.text.slice(sent.length);
@@ -160,7 +173,12 @@ export class BundleTranslator {
   /** @param {number[][]} sources @param {number[][]} prefixes @param {CallOptions} call */
   async #decode(sources, prefixes, { generation }) {
     const starts = prefixes.map(prefix => [generation.decoder_start_token_id, ...prefix]);
-    return search(await this.engine.start(sources), starts, within(generation, 1 + this.longest, starts[0].length));
+    const state = await this.engine.start(sources);
+    try {
+      return await search(state, starts, within(generation, 1 + this.longest, starts[0].length));
+    } finally {
+      state.release();
+    }
   }
 
   /** @param {Segment} segment @param {Hypothesis[]} hypotheses @param {number[]} prefix @param {Tokenizer} tokenizer @returns {Translation[]} */

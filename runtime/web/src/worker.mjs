@@ -1,14 +1,15 @@
 // The worker in which a bundle is loaded and run; client.mjs talks to it.
 
-import { fetchFrom } from "./bundle/bundle.mjs";
-import { BrowserError, Seq2EdgeError } from "./errors.mjs";
+import { fetchFrom, readBundle } from "./bundle/bundle.mjs";
+import { hasGpu, isFaster, loadRuntime } from "./engine/devices.mjs";
+import { Engine } from "./engine/engine.mjs";
+import { Seq2EdgeError } from "./errors.mjs";
 import { BundleTranslator } from "./translator.mjs";
 
 /** @typedef {import("./options.mjs").Options} Options */
-/** @typedef {{ url: string, libraries: string, threads?: number, sha256?: string }} LoadOptions */
-/** @typedef {{ id: number, call: "load" | "translate" | "stream" | "stop" | "release", args: any[] }} Request */
-
-const MAX_THREADS = 4; // more do not pay for the small products of a step
+/** @typedef {import("./engine/devices.mjs").Device} Device */
+/** @typedef {{ url: string, libraries: string, threads?: number, sha256?: string, device: Device | "auto" }} LoadOptions */
+/** @typedef {{ id: number, call: "load" | "translate" | "stream" | "stop", args: any[] }} Request */
 
 /** @type {BundleTranslator | undefined} */
 let translator;
@@ -16,14 +17,14 @@ let translator;
 const stopped = new Set();
 
 const calls = {
-  async load(/** @type {number} */ id, /** @type {LoadOptions} */ { url, libraries, threads, sha256 }) {
-    const ort = await loadRuntime(libraries, threads);
-    await translator?.release();
-    translator = await BundleTranslator.load(fetchFrom(url), {
-      ort, sha256, tokenizers: () => import(`${libraries}tokenizers.min.mjs`),
-      onProgress: (loaded, total) => postMessage({ id, progress: { loaded, total } }),
-    });
-    return { manifest: translator.manifest, threads: ort.env.wasm.numThreads };
+  async load(/** @type {number} */ id, /** @type {LoadOptions} */ options) {
+    const { url, libraries, threads, sha256 } = options, device = options.device === "auto" ? "wasm" : options.device;
+    const onProgress = (/** @type {number} */ loaded, /** @type {number} */ total) => postMessage({ id, progress: { loaded, total } });
+    const [ort, bundle] = await Promise.all([loadRuntime(device, libraries, threads), readBundle(fetchFrom(url), { sha256, onProgress })]);
+    const first = await Engine.load(ort, bundle, device);
+    const engine = options.device === "auto" ? await fasterEngine(first, bundle, options) : first;
+    translator = await BundleTranslator.open(bundle, engine, () => import(`${libraries}tokenizers.min.mjs`));
+    return { manifest: bundle.manifest, device: engine.device, threads: engine.ort.env.wasm.numThreads };
   },
 
   translate(/** @type {number} */ id, /** @type {string[]} */ texts, /** @type {Options} */ options) {
@@ -43,11 +44,6 @@ const calls = {
   stop(/** @type {number} */ _, /** @type {number} */ stream) {
     stopped.add(stream);
   },
-
-  async release() {
-    await translator?.release();
-    translator = undefined;
-  },
 };
 
 globalThis.onmessage = async (/** @type {MessageEvent<Request>} */ { data: { id, call, args } }) => {
@@ -66,19 +62,20 @@ function loaded() {
   return translator;
 }
 
-/** @param {string} libraries address of the folder with onnxruntime-web @param {number} [threads] */
-async function loadRuntime(libraries, threads) {
-  if (typeof WebAssembly !== "object") throw new BrowserError("this browser has no WebAssembly, which translating needs");
-  let ort;
+/**
+ * Return the engine on a GPU if there is one and it is faster than this one, else this one.
+ * @param {Engine} engine @param {import("./bundle/bundle.mjs").Bundle} bundle @param {LoadOptions} options
+ */
+async function fasterEngine(engine, bundle, { libraries, threads }) {
+  if (!(await hasGpu())) return engine;
   try {
-    ort = await import(`${libraries}ort.wasm.bundle.min.mjs`);
+    const onGpu = await Engine.load(await loadRuntime("webgpu", libraries, threads), bundle, "webgpu");
+    const isChosen = await isFaster(onGpu, engine, bundle.manifest.generation.decoder_start_token_id);
+    await (isChosen ? engine : onGpu).release();
+    return isChosen ? onGpu : engine;
   } catch {
-    throw new BrowserError(`onnxruntime-web cannot be loaded from ${libraries}: make the site again`);
+    return engine; // a GPU that lacks memory or an operation
   }
-  const possible = Math.min(MAX_THREADS, Math.ceil((navigator.hardwareConcurrency || 1) / 2));
-  ort.env.wasm.numThreads = globalThis.crossOriginIsolated ? threads ?? possible : 1;
-  ort.env.wasm.wasmPaths = { wasm: `${libraries}ort-wasm-simd-threaded.wasm` };
-  return ort;
 }
 
 function nextTask() {

@@ -7,17 +7,23 @@ import { join } from "node:path";
 import { chromium } from "playwright-core";
 
 const TIMEOUT = 180_000;
-const FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
+const FLAGS = ["--no-sandbox", "--disable-quic", "--no-first-run", "--disable-background-networking",
   "--disable-component-update", "--disable-sync"];
 const DONE = "body[data-ready], body[data-failed]";
 
-/** @typedef {{ address: string, bundle?: string, texts?: string[], options?: object[], type?: string, offline?: boolean, pictures?: string }} Wishes */
+/**
+ * @typedef {object} Wishes
+ * @property {string} address @property {string[]} [flags] of chromium
+ * @property {string} [bundle] @property {string[]} [texts] @property {object[]} [options] @property {object} [load] to translate with
+ * @property {string} [type] a text @property {boolean} [offline] @property {string} [pictures] folder for screenshots
+ */
 
 /** @type {Wishes} */
 const wishes = JSON.parse(readFileSync(0, "utf-8"));
 const profile = mkdtempSync(join(tmpdir(), "seq2edge-chromium-"));
 const browser = await chromium.launchPersistentContext(profile, {
-  executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium", headless: true, args: FLAGS,
+  executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium", headless: true,
+  args: [...FLAGS, ...(wishes.flags ?? ["--disable-gpu"])],
   viewport: { width: 1100, height: 720 }, timeout: TIMEOUT,
 });
 /** @type {Record<string, unknown>} */
@@ -35,7 +41,7 @@ try {
   seen.isolated = await page.evaluate(() => crossOriginIsolated);
   if (wishes.texts) seen.translations = await translate(page);
   if (wishes.type) seen.typed = await type(page, wishes.type);
-  if (wishes.pictures) await takePictures(page, wishes.pictures);
+  if (wishes.pictures) seen.pictures = await takePictures(page, wishes.pictures);
   if (wishes.offline) seen.offline = await visitOffline(page);
   seen.errors = errors;
 } finally {
@@ -46,16 +52,16 @@ process.stdout.write(JSON.stringify(seen));
 
 /** Translate with the package, as a page of one's own would. @param {import("playwright-core").Page} page */
 function translate(page) {
-  return page.evaluate(async ({ bundle, texts, options }) => {
+  return page.evaluate(async ({ bundle, texts, options, load }) => {
     const address = new URL("src/index.mjs", location.href).href;
     /** @type {typeof import("../src/index.mjs")} */
     const { Translator } = await import(address);
-    const translator = await Translator.load(/** @type {string} */ (bundle));
+    const translator = await Translator.load(/** @type {string} */ (bundle), load);
     const found = [];
     for (const one of options ?? [{}]) found.push(await translator.translate(texts ?? [], one));
     translator.close();
     return found;
-  }, { bundle: wishes.bundle, texts: wishes.texts, options: wishes.options });
+  }, wishes);
 }
 
 /** @param {import("playwright-core").Page} page @param {string} text */
@@ -77,11 +83,14 @@ async function visitOffline(page) {
 
 /** @param {import("playwright-core").Page} page @param {string} folder */
 async function takePictures(page, folder) {
+  const pictures = [];
   for (const [name, width, height] of /** @type {[string, number, number][]} */ ([["desktop", 1100, 720], ["phone", 390, 844]])) {
     await page.setViewportSize({ width, height });
     for (const colorScheme of /** @type {const} */ (["light", "dark"])) {
       await page.emulateMedia({ colorScheme });
-      await page.screenshot({ path: `${folder}/${name}-${colorScheme}.png`, fullPage: true });
+      pictures.push(`${folder}/${name}-${colorScheme}.png`);
+      await page.screenshot({ path: pictures[pictures.length - 1], fullPage: true });
     }
   }
+  return pictures;
 }

@@ -4,6 +4,7 @@ import { DECODER, ENCODER, WEIGHTS } from "../bundle/manifest.mjs";
 import { BrowserError, BundleError } from "../errors.mjs";
 import { AppendCacheState } from "./kv_append.mjs";
 import { InplaceCacheState } from "./kv_inplace.mjs";
+import { OnnxGraph } from "./onnx_graph.mjs";
 import { int64 } from "./tensors.mjs";
 import { WIDENED, widen } from "./widen.mjs";
 
@@ -17,6 +18,7 @@ import { WIDENED, widen } from "./widen.mjs";
  * @property {(tokens: number[][][], rows: number[][]) => Promise<StepOutput>} step append `tokens` (B, K, T) to the rows
  *   (B, K) of the previous call, counted through the whole batch, and return the logits of the next position; sentences
  *   whose rows are left out are dropped
+ * @property {() => void} release free the memory of a GPU
  */
 
 const BLOCK = 4; // sources are padded to a multiple of it, as in Python, so that sums are added in the same order
@@ -26,10 +28,11 @@ const NO_MEMORY = /memory|bad_alloc|Aborted\(\)|Array buffer allocation|Invalid 
 export class Engine {
   /**
    * @param {Ort} ort @param {Session} encoder @param {Session} decoder
-   * @param {{ pad: number, maxPositions: number, vocabulary: number }} sizes
+   * @param {{ pad: number, maxPositions: number, vocabulary: number }} sizes @param {import("./devices.mjs").Device} device
    */
-  constructor(ort, encoder, decoder, sizes) {
+  constructor(ort, encoder, decoder, sizes, device) {
     this.ort = ort;
+    this.device = device;
     this.encoder = encoder;
     this.decoder = decoder;
     this.sizes = sizes;
@@ -39,8 +42,9 @@ export class Engine {
   /**
    * Open the graphs of a bundle; weights in 8 bits are widened to float32, which wasm computes faster.
    * @param {Ort} ort @param {import("../bundle/bundle.mjs").Bundle} bundle
+   * @param {import("./devices.mjs").Device} [device]
    */
-  static async load(ort, { manifest, files }) {
+  static async load(ort, { manifest, files }, device = "wasm") {
     if (manifest.precision === "fp16-compute")
       throw new BundleError("the bundle computes in float16, which this page does not support: export another precision");
     let graphs = [ENCODER, DECODER].map(name => /** @type {Uint8Array} */ (files.get(name)));
@@ -50,11 +54,12 @@ export class Engine {
       graphs = widened.graphs;
       externalData.push({ path: WIDENED, data: widened.weights });
     }
-    const options = { executionProviders: ["wasm"], externalData, logSeverityLevel: /** @type {const} */ (3), enableMemPattern: false };
-    const encoder = await computing(() => ort.InferenceSession.create(graphs[0], options));
-    const decoder = await computing(() => ort.InferenceSession.create(graphs[1], options));
+    const options = { executionProviders: [device], externalData, logSeverityLevel: /** @type {const} */ (3), enableMemPattern: false };
+    const open = (/** @type {Uint8Array} */ graph) => computing(() => ort.InferenceSession.create(
+      graph, { ...options, preferredOutputLocation: device === "webgpu" ? locations(graph) : "cpu" }));
+    const encoder = await open(graphs[0]), decoder = await open(graphs[1]);
     const sizes = { pad: manifest.tokens.pad, maxPositions: manifest.max_positions, vocabulary: manifest.architecture?.target_vocabulary ?? 0 };
-    return new Engine(ort, encoder, decoder, sizes);
+    return new Engine(ort, encoder, decoder, sizes, device);
   }
 
   /** The number of rows that are decoded fastest in one batch, as in Python. */
@@ -79,6 +84,13 @@ export class Engine {
     await this.encoder.release();
     await this.decoder.release();
   }
+}
+
+/** Let all outputs stay on the GPU, except the logits. @param {Uint8Array} graph */
+function locations(graph) {
+  /** @param {string} name @returns {"cpu" | "gpu-buffer"} */
+  const locationOf = name => (name.startsWith("log") ? "cpu" : "gpu-buffer");
+  return Object.fromEntries(new OnnxGraph(graph).outputs.map(name => [name, locationOf(name)]));
 }
 
 /** Run onnxruntime, and say in one sentence what went wrong. @template T @param {() => Promise<T>} run */

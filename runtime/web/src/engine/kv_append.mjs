@@ -2,7 +2,7 @@
 
 import { BundleError } from "../errors.mjs";
 import { computing } from "./engine.mjs";
-import { int64, selectRows } from "./tensors.mjs";
+import { free, int64, selectRows } from "./tensors.mjs";
 
 /** @typedef {import("./engine.mjs").Engine} Engine */
 /** @typedef {import("./engine.mjs").Tensors} Tensors */
@@ -24,16 +24,21 @@ export class AppendCacheState {
   async step(tokens, rows) {
     const kept = rows.map(of => Math.floor(of[0] / this.rowsPerSentence));
     if (kept.length < this.sentences)
-      for (const [name, tensor] of Object.entries(this.source)) this.source[name] = selectRows(this.ort, tensor, kept);
+      for (const [name, tensor] of Object.entries(this.source)) this.source[name] = await selectRows(this.ort, tensor, kept);
     [this.sentences, this.rowsPerSentence] = [rows.length, rows[0].length];
     const shape = [this.sentences, this.rowsPerSentence];
     const output = await computing(() => this.decoder.run({
       target: int64(this.ort, tokens.flat(2), [...shape, tokens[0][0].length]), rows: int64(this.ort, rows.flat(), shape),
       ...this.source, ...this.past,
     }));
+    free(Object.values(this.past));
     for (const name of Object.keys(this.past)) this.past[name] = output[name.replace("past", "present")];
     const logits = /** @type {Float32Array} */ (output.logits.data), size = output.logits.dims[2];
     return { row: (/** @type {number} */ row) => logits.subarray(row * size, (row + 1) * size), logTotal: () => undefined };
+  }
+
+  release() {
+    free(Object.values({ ...this.source, ...this.past }));
   }
 
   /** Return the cache before the first token: the graph says what it looks like. @returns {Tensors} */

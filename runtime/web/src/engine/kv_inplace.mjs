@@ -1,7 +1,7 @@
 // Decode with a KV cache that has spare capacity, into which onnxruntime writes the new tokens; see docs/bundle.md.
 
 import { computing } from "./engine.mjs";
-import { int32, int64, isIdentity, selectRows } from "./tensors.mjs";
+import { free, int32, int64, isIdentity, selectRows, take } from "./tensors.mjs";
 
 /** @typedef {import("./engine.mjs").Engine} Engine */
 /** @typedef {import("./engine.mjs").Tensors} Tensors */
@@ -31,7 +31,7 @@ export class InplaceCacheState {
   /** @param {number[][][]} tokens (B, K, T) @param {number[][]} rows (B, K) */
   async step(tokens, rows) {
     const { ort } = this, count = tokens[0][0].length;
-    this.#select(rows, count);
+    await this.#select(rows, count);
     const all = rows.flat().map((_, row) => row), total = this.length + count, queries = this.rowsPerSentence * count;
     const output = await computing(() => this.decoder.run({
       target: int64(ort, tokens.flat(2), [this.sentences, this.rowsPerSentence, count]),
@@ -42,6 +42,7 @@ export class InplaceCacheState {
       source_bias: this.#bias(queries),
       ...this.cross, ...this.past,
     }));
+    free(Object.values(this.past));
     for (const name of this.pastNames) this.past[name] = output[name.replace("past", "present")];
     this.length = total;
     const logits = /** @type {Float32Array} */ (output.logits.data), size = output.logits.dims[1];
@@ -52,25 +53,29 @@ export class InplaceCacheState {
     };
   }
 
+  release() {
+    free(Object.values({ ...this.cross, ...this.past }));
+  }
+
   /** Keep the rows that go on, in their new order, with room for so many more tokens. @param {number[][]} rows @param {number} count */
-  #select(rows, count) {
+  async #select(rows, count) {
     const kept = rows.map(of => Math.floor(of[0] / this.rowsPerSentence)), flat = rows.flat();
     const rowsBefore = this.sentences * this.rowsPerSentence;
     if (kept.length < this.sentences) {
-      for (const [name, tensor] of Object.entries(this.cross)) this.cross[name] = selectRows(this.ort, tensor, kept);
+      for (const [name, tensor] of Object.entries(this.cross)) this.cross[name] = await selectRows(this.ort, tensor, kept);
       this.mask = Uint8Array.from(kept.flatMap(row => [...this.mask.subarray(row * this.sourceLength, (row + 1) * this.sourceLength)]));
     }
     [this.sentences, this.rowsPerSentence] = [rows.length, rows[0].length];
     const isFull = this.length + count > this.capacity;
     if (!isFull && isIdentity(flat, rowsBefore)) return;
     if (isFull) this.capacity = Math.max(2 * this.capacity, this.length + count);
-    for (const name of this.pastNames) this.past[name] = this.#copy(this.past[name], flat);
+    for (const name of this.pastNames) this.past[name] = await this.#copy(this.past[name], flat);
   }
 
   /** Copy the tokens of some rows of the cache into one of the present capacity. @param {import("./engine.mjs").Tensor} past @param {number[]} rows */
-  #copy(past, rows) {
+  async #copy(past, rows) {
     const [, heads, capacity, width] = past.dims, used = this.length * width;
-    const from = /** @type {Float32Array} */ (past.data), to = new Float32Array(rows.length * heads * this.capacity * width);
+    const from = /** @type {Float32Array} */ (await take(past)), to = new Float32Array(rows.length * heads * this.capacity * width);
     rows.forEach((row, index) => {
       for (let head = 0; head < heads; head++) {
         const start = (row * heads + head) * capacity * width;
