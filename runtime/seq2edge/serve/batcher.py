@@ -141,7 +141,7 @@ class Batcher:
     def _gather(self, known: int, turns: int) -> None:
         """Let the workers begin when no job was added for some turns of the event loop."""
         count = len(self._jobs)
-        if count == known and turns == 0 or count >= GATHERED:
+        if (count == known and turns == 0) or count >= GATHERED:
             with self._changed:
                 self._gathering = False
                 self._changed.notify_all()
