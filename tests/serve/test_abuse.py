@@ -75,6 +75,14 @@ def test_wrong_encodings_are_answered_or_refused(server: RunningServer, body: by
     assert "unexpected" not in server.log
 
 
+@pytest.mark.parametrize("charset", ["utf-16", "punycode", "idna", "unicode_escape", "nothing"])
+def test_forms_in_other_encodings_are_refused(server: RunningServer, charset: str) -> None:
+    headers = {"Content-Type": f"multipart/form-data; boundary=x; charset={charset}"}
+    body = b'--x\r\nContent-Disposition: form-data; name="q"\r\n\r\na-\\ud800\r\n--x--\r\n'
+    for path in ("/translate", "/translate_file"):
+        assert server.ask(path, body, headers=headers) == (400, {"error": "Invalid request: send the form in UTF-8"})
+
+
 @pytest.mark.parametrize("value", ["1e999", "-1e999", "1e-999", "9" * 400, '"\\ud800"', "[[[]]]", "{}", "null", "true"])
 def test_absurd_values_of_options_are_answered_or_refused(server: RunningServer, value: str) -> None:
     for name in ("length_penalty", "max_new_tokens", "bad_words_ids", "temperature", "seed", "long", "prefix", "model"):

@@ -1,6 +1,7 @@
 """The API of LibreTranslate, as its clients use it: JSON, forms and query parameters."""
 
 import asyncio
+import re
 import secrets
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
@@ -18,6 +19,7 @@ from seq2edge.serve.markup import DOCUMENTS, Markup, html_document
 from seq2edge.serve.service import Service, read_json, unless_gone
 from seq2edge.serve.settings import ApiError, language_name
 
+_CHARSET = re.compile(r"charset\s*=\s*[\"']?([^\s;\"']+)", re.IGNORECASE)
 KEPT_BYTES = 64_000_000  # of translated files that wait for their download
 Values = dict[str, Any]
 
@@ -127,6 +129,7 @@ class LibreTranslate:
     async def translate_file(self, request: Request) -> Response:
         if "multipart/form-data" not in request.headers.get("content-type", ""):
             raise ApiError(400, "Invalid request: send the file as multipart/form-data")
+        _check_charset(request)
         async with request.form(max_files=1, max_fields=10) as form:
             values = {**request.query_params, **{name: one for name, one in form.items() if isinstance(one, str)}}
             self.service.admit(request, values)
@@ -168,9 +171,17 @@ async def read_values(request: Request) -> Values:
     if kind == "application/json":
         return values | await read_json(request)
     if kind in ("application/x-www-form-urlencoded", "multipart/form-data"):
+        _check_charset(request)
         async with request.form() as form:
             values |= {name: one for name, one in form.items() if isinstance(one, str)}
     return values
+
+
+def _check_charset(request: Request) -> None:
+    """Refuse other encodings than UTF-8: a client could choose any of Python's, and some take very long."""
+    named = _CHARSET.search(request.headers.get("content-type", ""))
+    if named and named[1].lower() not in ("utf-8", "utf8", "us-ascii"):
+        raise ApiError(400, "Invalid request: send the form in UTF-8")
 
 
 def _texts(values: Mapping[str, Any]) -> list[str]:

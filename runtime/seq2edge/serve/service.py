@@ -115,8 +115,11 @@ def check_key(values: Mapping[str, Any]) -> None:
 
 async def read_json(request: Request) -> dict[str, Any]:
     """Return the JSON object of a request."""
+    body = await request.body()
     try:
-        content = json.loads(await request.body() or b"null", parse_constant=_refuse_constant)
+        content = json.loads(body or b"null", parse_constant=_refuse_constant)
+        if b"\\ud" in body.lower():
+            json.dumps(content, ensure_ascii=False).encode()  # half of a surrogate pair is not a character
     except (ValueError, RecursionError):
         raise ApiError(400, "the request is not valid JSON") from None
     if not isinstance(content, dict):
