@@ -39,7 +39,7 @@ from seq2edge import Translator
 
 HERE = Path(__file__).parent
 CLIENTS = (1, 8, 32, 128)
-SECONDS, QUICK, ROUNDS = 4.0, 0.5, 2
+SECONDS, QUICK, ROUNDS = 5.0, 0.5, 2
 PAGES, TICKS = os.sysconf("SC_PAGE_SIZE"), os.sysconf("SC_CLK_TCK")
 
 
