@@ -467,9 +467,24 @@ def serve(folder: Path) -> str:
     ]
     found = rows[0]["machine"]
     others = max(row["others"] for row in rows)
-    line = f"{found['cpu']}, {found['cores']} cores; other processes took up to {100 * others:.0f} % of the CPUs.\n"
+    line = f"{found['cpu']}, {found['cores']} cores; other processes took up to {100 * others:.0f} % of the CPUs.\n\n"
     heads = ["model", "clients", "server", "requests/s", "p50, ms", "p95, ms", "p99, ms", "CPU ms per request"]
-    return table(heads, body) + "\n" + line
+    return table(heads, body) + "\n" + line + "".join(map(_serve_ratio, _serve_pairs(rows)))
+
+
+def _serve_pairs(rows: list[Row]) -> list[tuple[Row, Row]]:
+    """Pair our server with each other one, for 32 clients."""
+    chosen = [row for row in rows if row["clients"] == 32]
+    ours = {row["work"]: row for row in chosen if row["system"] == "seq2edge"}
+    return [(ours[row["work"]], row) for row in chosen if row is not ours.get(row["work"]) and row["work"] in ours]
+
+
+def _serve_ratio(pair: tuple[Row, Row]) -> str:
+    ours, other = pair
+    return (
+        f"- {WORKS[ours['work']]}, 32 clients, beside {other['system']}: {ours['rate'] / other['rate']:.1f} times the "
+        f"requests/s, {100 * ours['p95'] / other['p95']:.0f} % of the p95.\n"
+    )
 
 
 def soak(folder: Path) -> str:
