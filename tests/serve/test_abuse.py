@@ -37,7 +37,10 @@ def test_a_request_that_comes_byte_by_byte_is_given_up(tmp_path: Path) -> None:
         assert drip(body, b" " * 60).startswith(b"HTTP/1.1 408")
         with connection(server) as head:
             head.sendall(b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n")
-            assert head.recv(1000).startswith(b"HTTP/1.1 200")
+            answer = b""
+            while not answer.endswith(b"}"):
+                answer += head.recv(1000)
+            assert answer.startswith(b"HTTP/1.1 200")
             assert drip(head, b"GET /health HTTP/1.1\r\nX: " + b"x" * 60) == b""
         assert server.ask("/health")[0] == 200
 
