@@ -192,6 +192,8 @@ bench: $(READY) $(OPTIMUM)/ready ## run all benchmarks into benchmarks/results a
 	$(ONE_THREAD) $(BIN)/python benchmarks/shortlist_products.py
 	$(ONE_THREAD) $(BIN)/python benchmarks/shortlist.py base
 	$(if $(PAIRS),$(ONE_THREAD) $(BIN)/python benchmarks/shortlist.py default --learn $(PAIRS) --dev $(DEV))
+	$(BIN)/python benchmarks/serve.py $(if $(LIBRETRANSLATE),--libretranslate $(LIBRETRANSLATE))
+	$(BIN)/python benchmarks/serve.py --soak 600
 	$(GUARD) --json $(KEPT)
 	$(BIN)/python benchmarks/render.py
 
@@ -212,7 +214,7 @@ bench-render: $(READY) ## render the tables and pictures from benchmarks/results
 
 bench-quick: $(READY) $(OPTIMUM)/ready ## smoke test of every benchmark
 	@$(PIP) --editable '.[bench]'
-	for script in limits cold_start versus_peers growth memory nodes fused_operators default_model shortlist_products "shortlist base"; do \
+	for script in limits cold_start versus_peers growth memory nodes fused_operators default_model shortlist_products "shortlist base" serve; do \
 		set -- $$script; $(ONE_THREAD) $(BIN)/python benchmarks/$$1.py $$2 --quick || exit 1; done
 	$(BIN)/seq2edge export models/en-pt build/bench/en-pt --force
 	$(ONE_THREAD) $(BIN)/python benchmarks/precisions.py quick build/bench/en-pt $(DEV) --checkpoint models/en-pt --quick

@@ -461,13 +461,30 @@ def serve(folder: Path) -> str:
             row["system"],
             f"{row['rate']:.1f}",
             *(f"{1000 * row[name]:.0f}" for name in ("p50", "p95", "p99")),
+            f"{1000 * row['cpu']:.1f}",
         ]
         for row in sorted(rows, key=lambda row: (row["work"], row["clients"]))
     ]
     found = rows[0]["machine"]
-    loads = sorted(row["machine"]["load_average"] or 0 for row in rows)
-    line = f"{found['cpu']}, {found['cores']} cores; load average of the machine {loads[0]} to {loads[-1]}\n"
-    return table(["model", "clients", "server", "requests/s", "p50, ms", "p95, ms", "p99, ms"], body) + "\n" + line
+    others = max(row["others"] for row in rows)
+    line = f"{found['cpu']}, {found['cores']} cores; other processes took up to {100 * others:.0f} % of the CPUs.\n\n"
+    heads = ["model", "clients", "server", "requests/s", "p50, ms", "p95, ms", "p99, ms", "CPU ms per request"]
+    return table(heads, body) + "\n" + line + "".join(map(_serve_ratio, _serve_pairs(rows)))
+
+
+def _serve_pairs(rows: list[Row]) -> list[tuple[Row, Row]]:
+    """Pair our server with each other one, for 32 clients."""
+    chosen = [row for row in rows if row["clients"] == 32]
+    ours = {row["work"]: row for row in chosen if row["system"] == "seq2edge"}
+    return [(ours[row["work"]], row) for row in chosen if row is not ours.get(row["work"]) and row["work"] in ours]
+
+
+def _serve_ratio(pair: tuple[Row, Row]) -> str:
+    ours, other = pair
+    return (
+        f"- {WORKS[ours['work']]}, 32 clients, beside {other['system']}: {ours['rate'] / other['rate']:.1f} times the "
+        f"requests/s, {100 * ours['p95'] / other['p95']:.0f} % of the p95.\n"
+    )
 
 
 def soak(folder: Path) -> str:
@@ -479,7 +496,8 @@ def soak(folder: Path) -> str:
     memory = [f"{one / 1e6:.0f}" for one in row["memory"]]
     return (
         f"{row['seconds'] / 60:.0f} minutes at full load with 32 clients: {row['answers']:,} answers, "
-        f"{row['wrong']} of them wrong; resident memory in MB at equal intervals: {', '.join(memory)}.\n"
+        f"{row['wrong']} of them wrong; resident memory in MB after a first minute, and then at equal intervals: "
+        f"{', '.join(memory)}.\n"
     )
 
 

@@ -8,8 +8,10 @@ sentences, beside LibreTranslate with the Argos package that the bundle is made 
 when it has its answer. Clients and server share the cores of the machine. LibreTranslate is installed in an
 environment of its own, whose interpreter is PYTHON:  pip install torch==2.13.0 libretranslate==1.9.6
 
---soak keeps 32 clients busy for so many seconds, compares every answer with that of the Translator to the last
-character, and records the memory of the server.
+--soak keeps 32 clients busy for so many seconds after a first minute, compares every answer with that of the Translator
+to the last character, and records the memory of the server.
+
+Each row tells what share of the CPUs other processes took meanwhile (Linux).
 """
 
 import asyncio
@@ -22,10 +24,12 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from pathlib import Path
 from statistics import quantiles
 from tempfile import TemporaryDirectory
+from typing import NamedTuple
 
 import click
 
@@ -35,9 +39,8 @@ from seq2edge import Translator
 
 HERE = Path(__file__).parent
 CLIENTS = (1, 8, 32, 128)
-SECONDS, QUICK, ROUNDS = 4.0, 0.5, 2
-MERGED, APART = ["--merge"], ["--no-merge", "--workers", "2", "--threads", "1"]  # the fastest of each
-PAGES = os.sysconf("SC_PAGE_SIZE")
+SECONDS, QUICK, ROUNDS = 5.0, 0.5, 2
+PAGES, TICKS = os.sysconf("SC_PAGE_SIZE"), os.sysconf("SC_CLK_TCK")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,6 +51,13 @@ class Workload:
     source: str
     target: str
     texts: list[str]
+
+
+class Server(NamedTuple):
+    """Where a server listens, and its process."""
+
+    port: int
+    process: int
 
 
 @dataclass
@@ -78,10 +88,10 @@ def main(works: tuple[str, ...], libretranslate: Path | None, soak: float | None
         chinese = (HERE / "sentences.zh.txt").read_text(encoding="utf-8").splitlines()
         opus = Workload(name="opus", source="zh", target="en", texts=chinese)
         with ExitStack() as servers:
-            ports = our_servers(servers, ["-m", f"zh:en={opus_bundle()}"])
+            systems = our_servers(servers, ["-m", f"zh:en={opus_bundle()}"])
             if libretranslate is not None:
-                ports["LibreTranslate"] = servers.enter_context(libretranslate_server(libretranslate))
-            rows = measured(opus, ports, quick=quick)
+                systems["LibreTranslate"] = servers.enter_context(libretranslate_server(libretranslate))
+            rows = measured(opus, systems, quick=quick)
         results.write("serve", rows, quick=quick, replacing="opus")
 
 
@@ -92,36 +102,47 @@ def opus_bundle() -> Path:
     return folder / "int8"
 
 
-def our_servers(servers: ExitStack, options: list[str]) -> dict[str, int]:
+def our_servers(servers: ExitStack, options: list[str]) -> dict[str, Server]:
     """Start a server that merges requests, and one that does not."""
-    merging, _ = servers.enter_context(our_server([*options, *MERGED]))
-    apart, _ = servers.enter_context(our_server([*options, *APART]))
-    return {"seq2edge": merging, "seq2edge, not merged": apart}
+    options_of = {"seq2edge": ["--merge"], "seq2edge, not merged": ["--no-merge"]}
+    return {name: servers.enter_context(our_server([*options, *more])) for name, more in options_of.items()}
 
 
-def measured(work: Workload, ports: dict[str, int], *, quick: bool) -> list[results.Row]:
+def measured(work: Workload, servers: dict[str, Server], *, quick: bool) -> list[results.Row]:
     """Measure all systems in turns, so that what else the machine does meets all; keep the best round of each."""
     rows: dict[tuple[str, int], results.Row] = {}
-    for port in ports.values():  # warm up: the first request loads the model
-        asyncio.run(load(port, work, max(CLIENTS), QUICK))
+    for server in servers.values():  # warm up: the first request loads the model
+        asyncio.run(load(server.port, work, 8, QUICK))
     for clients in CLIENTS:
         for _ in range(ROUNDS):
-            for system, port in ports.items():
-                row = measured_once(work, system, port, clients, QUICK if quick else SECONDS)
+            for system, server in servers.items():
+                row = measured_once(work, system, server, clients, QUICK if quick else SECONDS)
                 best = rows.get((system, clients))
                 if best is None or row["rate"] > best["rate"]:
                     rows[system, clients] = row
     return list(rows.values())
 
 
-def measured_once(work: Workload, system: str, port: int, clients: int, seconds: float) -> results.Row:
-    started = time.perf_counter()
-    seen = asyncio.run(load(port, work, clients, seconds))
-    rate = len(seen.seconds) / (time.perf_counter() - started)
-    cuts = quantiles(seen.seconds, n=100, method="inclusive")
-    print(f"{work.name}, {system}, {clients}: {rate:.1f}/s, p50 {cuts[49]:.3f} s, p95 {cuts[94]:.3f} s", flush=True)
+def measured_once(work: Workload, system: str, server: Server, clients: int, seconds: float) -> results.Row:
+    started, used = time.perf_counter(), (cpu_seconds(), cpu_seconds(server.process) + time.process_time())
+    seen = asyncio.run(load(server.port, work, clients, seconds))
+    wall = time.perf_counter() - started
+    own = cpu_seconds(server.process) + time.process_time() - used[1]
+    others = max(0.0, cpu_seconds() - used[0] - own) / wall / (os.cpu_count() or 1)
+    rate, cuts = len(seen.seconds) / wall, quantiles(seen.seconds, n=100, method="inclusive")
     row = {"work": work.name, "system": system, "clients": clients, "rate": rate}
-    return row | {"p50": cuts[49], "p95": cuts[94], "p99": cuts[98], "machine": results.machine()}
+    row |= {"p50": cuts[49], "p95": cuts[94], "p99": cuts[98], "cpu": own / len(seen.seconds), "others": others}
+    print({name: round(value, 4) if isinstance(value, float) else value for name, value in row.items()}, flush=True)
+    return row | {"machine": results.machine()}
+
+
+def cpu_seconds(process: int | None = None) -> float:
+    """Return the CPU time of a process, or of all."""
+    if process is None:
+        user, nice, system, _, _, irq, soft = map(int, Path("/proc/stat").read_text().split()[1:8])
+        return (user + nice + system + irq + soft) / TICKS
+    fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / TICKS
 
 
 async def load(port: int, work: Workload, clients: int, seconds: float, expected: dict[str, str] | None = None) -> Load:
@@ -154,12 +175,14 @@ async def client(
 
 
 def soaked(work: Workload, seconds: float) -> results.Row:
-    """Run at full load for a while, and return the memory at its start and end."""
+    """Run at full load for a while, and return the memory after the first minute and at equal intervals."""
+    pairs = [f"{first} {second}" for first, second in pairwise(work.texts)]
+    work = replace(work, texts=[text for both in zip(work.texts, pairs, strict=False) for text in both])
     with Translator() as translator:
         expected = dict(zip(work.texts, translator(work.texts), strict=True))
     with our_server([]) as (port, process):
-        asyncio.run(load(port, work, 32, 10))
-        memory, count, wrong = [resident(process)], 0, 0
+        seen = asyncio.run(load(port, work, 32, min(60, seconds), expected))
+        memory, count, wrong = [resident(process)], len(seen.seconds), seen.wrong
         for _ in range(10):
             seen = asyncio.run(load(port, work, 32, seconds / 10, expected))
             count, wrong = count + len(seen.seconds), wrong + seen.wrong
@@ -180,25 +203,24 @@ def resident(process: int) -> int:
 
 
 @contextmanager
-def our_server(options: list[str]) -> Iterator[tuple[int, int]]:
-    """Start our server and yield its port and process."""
+def our_server(options: list[str]) -> Iterator[Server]:
     command = [sys.executable, "-m", "seq2edge", "serve", "--port", "{port}", "--time-limit", "600", *options]
     with running(command, os.environ.copy()) as started:
         yield started
 
 
 @contextmanager
-def libretranslate_server(python: Path) -> Iterator[int]:
+def libretranslate_server(python: Path) -> Iterator[Server]:
     with TemporaryDirectory() as folder:
         own = {f"XDG_{kind}_HOME": f"{folder}/{kind}" for kind in ("DATA", "CACHE", "CONFIG")}
         command = [str(python), str(HERE / "libretranslate_server.py"), str(models.fetch_opus()), "{port}"]
         environment = {"PATH": os.environ["PATH"], "HOME": folder, "ARGOS_DEVICE_TYPE": "cpu", **own}
-        with running(command, environment) as (port, _):
-            yield port
+        with running(command, environment) as started:
+            yield started
 
 
 @contextmanager
-def running(command: list[str], environment: dict[str, str]) -> Iterator[tuple[int, int]]:
+def running(command: list[str], environment: dict[str, str]) -> Iterator[Server]:
     """Start a server on a free port and wait until it answers."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
@@ -210,7 +232,7 @@ def running(command: list[str], environment: dict[str, str]) -> Iterator[tuple[i
                 if process.poll() is not None:
                     raise SystemExit(f"{' '.join(arguments)} has ended with {process.returncode}")
                 time.sleep(0.2)
-            yield port, process.pid
+            yield Server(port, process.pid)
         finally:
             process.send_signal(signal.SIGTERM)
             try:

@@ -81,7 +81,10 @@ def test_a_text_is_translated_while_it_is_typed(page: Any, translator: Translato
 def test_alternatives_can_be_chosen(page: Any, translator: Translator) -> None:
     type_text(page, "The house is old.", translator)
     first = wait(page, lambda: page.find_elements("css selector", "#list button"))[0]
-    text = first.text.splitlines()[0]
+    text = first.text
+    different = [word.text for word in first.find_elements("css selector", "strong")]
+    assert different
+    assert not set(different) & set(translator("The house is old.").rstrip(".").split())
     first.click()
     assert element(page, "target").text == text != translator("The house is old.")
 

@@ -40,6 +40,9 @@ FLAGS = 7 if sys.byteorder == "little" else 0  # index of the byte with the flag
 MEMORY, SWAPPED, OF_FILE = 0x80, 0x40, 0x20
 UNCHANGED = bytes(flags for flags in range(256) if flags & OF_FILE or not flags & (MEMORY | SWAPPED))
 
+M_TRIM_THRESHOLD, M_MMAP_THRESHOLD, M_ARENA_MAX = -1, -3, -8
+MALLOC_OPTIONS = {M_MMAP_THRESHOLD: 2**20, M_TRIM_THRESHOLD: 2**20, M_ARENA_MAX: 2}
+
 _one_at_a_time = Lock()
 
 
@@ -93,6 +96,18 @@ def _physical() -> int:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, ValueError, OSError):  # not on every system
         return NO_LIMIT
+
+
+def return_freed_memory() -> None:
+    """Let the C library return large arrays to the system when they are freed; for processes that run for days.
+
+    By default it begins to keep such arrays among small ones, and the gaps between them add up. A pool keeps those that
+    are needed again and again. There is nothing to do for other libraries than that of GNU.
+    """
+    with suppress(AttributeError, OSError, TypeError):
+        library = ctypes.CDLL(None)
+        for option, value in MALLOC_OPTIONS.items():
+            library.mallopt(option, value)
 
 
 def release_pages(file: Path) -> None:

@@ -74,19 +74,21 @@ def open_session(
     return session
 
 
-def run(session: "InferenceSession", feed: dict[str, Any], names: list[str] | None = None) -> list[Any]:
-    """Run a graph and return the named outputs, by default all."""
+def run(
+    session: "InferenceSession", feed: dict[str, Any], names: list[str] | None = None, *, releasing: bool = False
+) -> list[Any]:
+    """Run a graph and return the named outputs, by default all; ``releasing`` gives its idle memory back."""
     try:
-        outputs: list[Any] = session.run(names, feed, run_options())
+        outputs: list[Any] = session.run(names, feed, run_options(releasing=releasing))
     except Exception as error:  # onnxruntime's errors have no common class
         raise _run_error(error) from None
     return outputs
 
 
-def run_bound(session: "InferenceSession", binding: "IOBinding") -> None:
-    """Run a graph with bound inputs and outputs."""
+def run_bound(session: "InferenceSession", binding: "IOBinding", *, releasing: bool = False) -> None:
+    """Run a graph with bound inputs and outputs; ``releasing`` gives its idle memory back."""
     try:
-        session.run_with_iobinding(binding, run_options())
+        session.run_with_iobinding(binding, run_options(releasing=releasing))
     except Exception as error:  # onnxruntime's errors have no common class
         raise _run_error(error) from None
 
@@ -199,5 +201,5 @@ class BoundRun:
             self.binding.bind_ortvalue_output(name, values[id(array)])
         self.kept = inputs, outputs, values  # onnxruntime does not keep the memory alive
 
-    def __call__(self) -> None:
-        run_bound(self.session, self.binding)
+    def __call__(self, *, releasing: bool = False) -> None:
+        run_bound(self.session, self.binding, releasing=releasing)

@@ -44,9 +44,11 @@ class Padding:
         return pad_sources(sources, self.token, length=self.length(max(map(len, sources))))
 
 
-def encode(encoder: "InferenceSession", source: Ids, mask: NDArray[np.bool_]) -> dict[str, NDArray[Any]]:  # (B, S) each
+def encode(
+    encoder: "InferenceSession", source: Ids, mask: NDArray[np.bool_], *, releasing: bool = False
+) -> dict[str, NDArray[Any]]:  # (B, S) each
     """Return what a decoder reads of the sentences, by input: the source mask and the cross-attention states."""
-    states = run(encoder, {tensor_names.SOURCE: source, tensor_names.SOURCE_MASK: mask})
+    states = run(encoder, {tensor_names.SOURCE: source, tensor_names.SOURCE_MASK: mask}, releasing=releasing)
     cross = [output.name for output in encoder.get_outputs()]
     return {tensor_names.SOURCE_MASK: mask, **dict(zip(cross, states, strict=True))}
 
@@ -63,13 +65,13 @@ def encode_batch(
     states: Scores = pool.take(shape, np.float32)  # (N, B, H, S, d)
     mask = np.arange(length) < lengths[:, None]
     if len(sources) * length <= TOKENS_AT_ONCE:
-        encoded = encode(encoder, *padding.pad(sources))
+        encoded = encode(encoder, *padding.pad(sources), releasing=len(sources) > 1)
         for state, output in zip(states, outputs, strict=True):
             _check_shape(output.name, encoded[output.name].shape, state.shape)
             state[:] = encoded[output.name]
         return mask, states
     for part in _parts(lengths):
-        encoded = encode(encoder, *padding.pad([sources[index] for index in part]))
+        encoded = encode(encoder, *padding.pad([sources[index] for index in part]), releasing=True)
         longest = padding.length(int(lengths[part].max()))
         for state, output in enumerate(outputs):
             _check_shape(output.name, encoded[output.name].shape, (len(part), heads, longest, width))

@@ -181,6 +181,7 @@ class InplaceCacheState(DecoderState):
         return self._run(bound, 1)
 
     def _run(self, bound: BoundCall, new: int) -> StepOutput:
+        releasing = self.length == 0 and self.shape[0] > 1  # batches have ever new shapes, and the arena keeps all
         if new == 1:
             bound.positions.fill(self.length)
         else:
@@ -189,7 +190,7 @@ class InplaceCacheState(DecoderState):
         bound.last.fill(self.length - 1)
         bound.total.fill(self.length)
         assert bound.run is not None
-        bound.run()
+        bound.run(releasing=releasing)
         return bound.output
 
     def _follow(self, rows: Ids) -> None:  # (B, K)

@@ -20,7 +20,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from seq2edge.errors import BundleError, MissingExtraError, Seq2EdgeError, TimeLimitError
 from seq2edge.serve.libretranslate import LibreTranslate
-from seq2edge.serve.limits import limited
+from seq2edge.serve.limits import Bodies
 from seq2edge.serve.openapi import openapi
 from seq2edge.serve.service import ClientGoneError, Service
 from seq2edge.serve.settings import ApiError
@@ -66,7 +66,7 @@ def make_app(service: Service) -> Starlette:
         routes += [_page_route(path) for path in sorted(PAGE.iterdir())]
     origins = [one.strip() for one in service.settings.cors_origin.split(",") if one.strip()]
     cors = [Middleware(CORSMiddleware, allow_origins=origins, allow_methods=["GET", "POST"], allow_headers=["*"])]
-    middleware = [Middleware(Gate, service=service), *(cors if origins else [])]
+    middleware = [*(cors if origins else []), Middleware(Gate, service=service)]  # pages may read errors, too
     return Starlette(
         routes=routes,
         middleware=middleware,
@@ -95,7 +95,7 @@ class Gate:
     """Limit the body, turn errors into answers, add safe headers, count, and log without any text of users."""
 
     def __init__(self, app: ASGIApp, service: Service) -> None:
-        self.app, self.service = app, service
+        self.app, self.service, self.bodies = app, service, Bodies(service.settings)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -113,15 +113,14 @@ class Gate:
                 headers.setdefault("Cache-Control", "no-store")
             await send(message)
 
-        settings = self.service.settings
-        receive = limited(receive, max_body=settings.max_body, idle_limit=settings.idle_limit)
-        try:
-            await self.app(scope, receive, send_safely)
-        except (ClientGoneError, ClientDisconnect):
-            status = status or 499  # as nginx counts them
-        except Exception as error:
-            if not status:
-                await _error_answer(error)(scope, receive, send_safely)
+        with self.bodies.receiving(receive) as receive:
+            try:
+                await self.app(scope, receive, send_safely)
+            except (ClientGoneError, ClientDisconnect):
+                status = status or 499  # as nginx counts them
+            except Exception as error:
+                if not status:
+                    await _error_answer(error)(scope, receive, send_safely)
         self._finish(scope, status, time.perf_counter() - started)
 
     def _finish(self, scope: Scope, status: int, seconds: float) -> None:

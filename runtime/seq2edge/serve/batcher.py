@@ -1,15 +1,16 @@
 """Merge the work of many requests into batches.
 
-Whatever arrives while a batch is translated forms the next one, so there is no timer and no added delay. Each waiting
-request gives one segment in turn, so that a long text does not hold up a short one. Only requests of one translator
-with equal options share a batch; batch invariance makes the answers independent of who shares it.
+Whatever arrives while a batch is translated forms the next one, so there is no timer. An idle worker begins when the
+event loop has read all requests that have arrived, else it would take the first of them alone. Idle workers share what
+waits. Each waiting request gives one segment in turn, so that a long text does not hold up a short one. Only requests
+of one translator with equal options share a batch; batch invariance makes the answers independent of who shares it.
 """
 
 import asyncio
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import suppress
-from threading import Condition, Thread
+from threading import Condition, Lock, Thread
 
 from seq2edge.errors import Seq2EdgeError
 from seq2edge.results import Translation
@@ -17,6 +18,8 @@ from seq2edge.serve.settings import ApiError
 from seq2edge.text.segments import GrowingText
 from seq2edge.translator import SplitTexts, StablePieces, Translator
 
+GATHERED = 64  # requests that are not worth waiting for more
+TURNS = 6  # of the event loop, in which a request that was received becomes a job
 Observe = Callable[[int], object]
 Part = tuple["TranslationJob", int]
 
@@ -32,6 +35,7 @@ class TranslationJob:
         self._loop = asyncio.get_running_loop()
         self._news: asyncio.Queue[str | BaseException | None] = asyncio.Queue()
         self._so_far, self._added = GrowingText(), 0
+        self._advancing = Lock()  # several workers may have segments of one job
 
     @property
     def key(self) -> object:
@@ -48,19 +52,22 @@ class TranslationJob:
             yield news
 
     def show(self, partial: str, index: int) -> None:
-        """Tell the client the text so far, from the thread of a worker."""
-        self._tell(self._so_far.joined(partial, self.texts.segments[index].space))
+        """Tell the client the text so far, from the thread of a worker; what comes after a gap has to wait."""
+        with self._advancing:
+            if index == self._added:
+                self._tell(self._so_far.joined(partial, self.texts.segments[index].space))
 
     def advance(self) -> None:
         """Tell the client what is translated up to the first gap, or that all is."""
-        grown = False
-        while self.growing and self._added in self.texts.found:
-            self._so_far.add(self.texts.found[self._added][0].text, self.texts.segments[self._added].space)
-            self._added, grown = self._added + 1, True
-        if grown:
-            self._tell(self._so_far.joined("", ""))
-        if self.texts.complete:
-            self._tell(None)
+        with self._advancing:
+            before = self._added
+            while self.growing and self._added in self.texts.found:
+                self._so_far.add(self.texts.found[self._added][0].text, self.texts.segments[self._added].space)
+                self._added += 1
+            if self._added > before:
+                self._tell(self._so_far.joined("", ""))
+            if self.texts.complete:
+                self._tell(None)
 
     def fail(self, error: BaseException) -> None:
         self.cancelled = True
@@ -78,6 +85,8 @@ class Batcher:
         self.max_waiting, self.merge, self._observe = max_waiting, merge, observe
         self._jobs: deque[TranslationJob] = deque()  # the one that was served least recently first
         self._changed, self._closed = Condition(), False
+        self._idle = 0  # workers that wait for a batch
+        self._gathering = False  # whether the event loop is still reading what has arrived
         self._threads = [Thread(target=self._work, name=f"batch-{number}", daemon=True) for number in range(workers)]
         for thread in self._threads:
             thread.start()
@@ -125,7 +134,20 @@ class Batcher:
             if len(self._jobs) >= self.max_waiting:
                 raise ApiError(503, f"{len(self._jobs)} requests are waiting already; try again later", retry_after=1)
             self._jobs.append(job)
-            self._changed.notify()
+            if not self._gathering:
+                self._gathering = True
+                self._gather(len(self._jobs), TURNS)
+
+    def _gather(self, known: int, turns: int) -> None:
+        """Let the workers begin when no job was added for some turns of the event loop."""
+        count = len(self._jobs)
+        if (count == known and turns == 0) or count >= GATHERED:
+            with self._changed:
+                self._gathering = False
+                self._changed.notify_all()
+            return
+        turns = turns - 1 if count == known else TURNS
+        asyncio.get_running_loop().call_soon(self._gather, count, turns)
 
     def _work(self) -> None:
         while parts := self._take():
@@ -152,18 +174,22 @@ class Batcher:
     def _take(self) -> list[Part]:
         """Wait for jobs, and take a batch of segments in turn: no more than are translated fastest at once."""
         with self._changed:
+            self._idle += 1
             while not self._closed:
                 while self._jobs and self._jobs[0].cancelled:
                     self._jobs.popleft()
-                if self._jobs:
-                    return self._next_batch(self._jobs[0])
+                if self._jobs and not self._gathering:
+                    parts = self._next_batch(self._jobs[0])
+                    self._idle -= 1
+                    return parts
                 self._changed.wait()
         return []
 
     def _next_batch(self, first: TranslationJob) -> list[Part]:
         generation = first.texts.call.generation
         rows = max(generation.num_beams, generation.num_return_sequences)
-        most = max(1, first.translator.engine.most_rows // rows)
+        waiting = sum(len(job.waiting) for job in self._jobs)
+        most = max(1, min(first.translator.engine.most_rows // rows, -(-waiting // self._idle)))
         if first.growing and len(self._jobs) == 1:
             most = 1  # nobody else waits: let the client see each word
         parts: list[Part] = []

@@ -1,9 +1,10 @@
 """The API of LibreTranslate, as its clients use it: JSON, forms and query parameters."""
 
 import asyncio
+import re
 import secrets
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import PurePath
 from typing import Any
 
@@ -18,6 +19,7 @@ from seq2edge.serve.markup import DOCUMENTS, Markup, html_document
 from seq2edge.serve.service import Service, read_json, unless_gone
 from seq2edge.serve.settings import ApiError, language_name
 
+_CHARSET = re.compile(r"charset\s*=\s*[\"']?([^\s;\"']+)", re.IGNORECASE)
 KEPT_BYTES = 64_000_000  # of translated files that wait for their download
 Values = dict[str, Any]
 
@@ -73,7 +75,8 @@ class LibreTranslate:
         for name in ("q", "source", "target"):
             if not values.get(name):
                 raise ApiError(400, f"Invalid request: missing {name} parameter")
-        return JSONResponse(await unless_gone(request, self._answer(values)))
+        async with asyncio.timeout(self.service.settings.time_limit):
+            return JSONResponse(await unless_gone(request, self._answer(values)))
 
     async def _answer(self, values: Values) -> Values:
         texts, count, form = _texts(values), _alternatives(values), _choice(values, "format", ("text", "html"))
@@ -98,17 +101,17 @@ class LibreTranslate:
     ) -> list[list[str]]:
         """Return the translations of each text, best first."""
         if form == "html":
-            documents = [html_document(text) for text in texts]
-            done = [await self.fill(document, source, target) for document in documents]
-            return [[text] for text in done]
+            return [[await self.fill(html_document, text, source, target)] for text in texts]
         found = await self._translate(texts, source, target, alternatives)
         return [list(dict.fromkeys([one.text, *(other.text for other in one.alternatives)])) for one in found]
 
-    async def fill(self, document: Markup, source: str, target: str) -> str:
+    async def fill(self, read: Callable[[str], Markup], text: str, source: str, target: str) -> str:
         """Translate the texts of a document, with its markup in place."""
         model, languages = self.service.models.find(source, target)
+        document = await asyncio.to_thread(read, text)
         options = {**languages, "attention": "all"} if document.needs_alignment and model.has_scorer else languages
-        return document.filled(await self.service.translate(model, document.texts, **options))
+        found = await self.service.translate(model, document.texts, **options)
+        return await asyncio.to_thread(document.filled, found)
 
     async def _translate(
         self, texts: Sequence[str], source: str, target: str, alternatives: int = 0
@@ -126,6 +129,7 @@ class LibreTranslate:
     async def translate_file(self, request: Request) -> Response:
         if "multipart/form-data" not in request.headers.get("content-type", ""):
             raise ApiError(400, "Invalid request: send the file as multipart/form-data")
+        _check_charset(request)
         async with request.form(max_files=1, max_fields=10) as form:
             values = {**request.query_params, **{name: one for name, one in form.items() if isinstance(one, str)}}
             self.service.admit(request, values)
@@ -142,8 +146,7 @@ class LibreTranslate:
             raise ApiError(400, "the file is not UTF-8 text") from None
         if source == "auto":
             [(source, _)] = await self.service.detect([text])
-        document = DOCUMENTS[name.suffix.lower()](text)
-        result = await unless_gone(request, self.fill(document, source, target))
+        result = await unless_gone(request, self.fill(DOCUMENTS[name.suffix.lower()], text, source, target))
         key = f"{secrets.token_urlsafe(24)}{name.suffix.lower()}"
         self._keep(key, result.encode())
         return JSONResponse({"translatedFileUrl": str(request.url_for("download_file", name=key))})
@@ -168,9 +171,17 @@ async def read_values(request: Request) -> Values:
     if kind == "application/json":
         return values | await read_json(request)
     if kind in ("application/x-www-form-urlencoded", "multipart/form-data"):
+        _check_charset(request)
         async with request.form() as form:
             values |= {name: one for name, one in form.items() if isinstance(one, str)}
     return values
+
+
+def _check_charset(request: Request) -> None:
+    """Refuse other encodings than UTF-8: a client could choose any of Python's, and some take very long."""
+    named = _CHARSET.search(request.headers.get("content-type", ""))
+    if named and named[1].lower() not in ("utf-8", "utf8", "us-ascii"):
+        raise ApiError(400, "Invalid request: send the form in UTF-8")
 
 
 def _texts(values: Mapping[str, Any]) -> list[str]:
@@ -189,7 +200,7 @@ def _language(values: Mapping[str, Any], name: str) -> str:
 
 
 def _choice(values: Mapping[str, Any], name: str, choices: Sequence[str]) -> str:
-    value = values.get(name) or choices[0]
+    value = values.get(name, choices[0])
     if value not in choices:
         raise ApiError(400, f"Invalid request: {name} must be {' or '.join(choices)}")
     return str(value)

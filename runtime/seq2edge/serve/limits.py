@@ -5,17 +5,18 @@ import hashlib
 import hmac
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 from starlette.types import Message, Receive
 
 from seq2edge.errors import DataError
-from seq2edge.serve.settings import ApiError
+from seq2edge.serve.settings import ApiError, ServeSettings
 
 MAX_COUNTED = 10_000  # clients whose requests are counted at a time
 WINDOW = 60.0  # seconds of a rate
+BODIES = 32  # of the largest size, at a time
 
 
 class ApiKeys:
@@ -80,28 +81,51 @@ class RateLimiter:
             raise ApiError(429, f"more than {per_minute} requests a minute; try again later", retry_after=seconds)
 
 
-def limited(receive: Receive, *, max_body: int, idle_limit: float) -> Receive:
-    """Wrap the receiving end of a request: refuse a body that is too large, or whose rest does not come."""
-    size, complete = 0, False
+class Bodies:
+    """The bodies of all requests that are not answered yet, which have to fit into memory."""
 
-    async def receive_limited() -> Message:
-        nonlocal size, complete
-        if complete:
-            return await receive()
+    def __init__(self, settings: ServeSettings) -> None:
+        self.settings, self.size = settings, 0
+
+    @contextmanager
+    def receiving(self, receive: Receive) -> Iterator[Receive]:
+        """Wrap the receiving end of a request: refuse a body that is too large, or whose rest does not come.
+
+        Its parts must follow each other, and all of it must come in the time of a request.
+        """
+        settings, size, complete = self.settings, 0, False
+        last = time.monotonic() + settings.time_limit
+
+        async def receive_limited() -> Message:
+            nonlocal size, complete
+            if complete:
+                return await receive()
+            try:
+                async with asyncio.timeout(max(0, min(settings.idle_limit, last - time.monotonic()))):
+                    message = await receive()
+            except TimeoutError:
+                raise ApiError(408, "the rest of the request did not come in time") from None
+            new = len(message.get("body", b""))
+            size, self.size = size + new, self.size + new
+            if size > settings.max_body:
+                raise ApiError(413, f"the request has more than {settings.max_body} bytes")
+            if self.size > BODIES * settings.max_body:
+                raise ApiError(503, "too many large requests have arrived; try again later", retry_after=1)
+            complete = not message.get("more_body", False)
+            return message
+
         try:
-            message = await asyncio.wait_for(receive(), idle_limit)
-        except TimeoutError:
-            raise ApiError(408, "the rest of the request did not come in time") from None
-        size += len(message.get("body", b""))
-        if size > max_body:
-            raise ApiError(413, f"the request has more than {max_body} bytes")
-        complete = not message.get("more_body", False)
-        return message
-
-    return receive_limited
+            yield receive_limited
+        finally:
+            self.size -= size
 
 
-def check_characters(texts: Any, most: int) -> None:
-    count = sum(map(len, texts))
+def count_characters(texts: Sequence[str]) -> int:
+    """Count characters; an empty text takes time as well."""
+    return sum(len(text) or 1 for text in texts)
+
+
+def check_characters(texts: Sequence[str], most: int) -> None:
+    count = count_characters(texts)
     if count > most:
         raise ApiError(413, f"the text has {count} characters, but a request may have {most}")

@@ -19,7 +19,10 @@ _IN_SENTENCES = re.compile(  # elements at which a sentence does not end
 _COPIED = re.compile("code|kbd|math|pre|samp|script|style|svg|template|textarea|var")  # and not translated
 _NAME = re.compile(r"</?([A-Za-z][^\s/>]*)")
 _TAG = re.compile(r"<(?:[^>\"']|\"[^\"]*\"|'[^']*')*+>")
+_TAG_START = re.compile(r"</?[A-Za-z!?]")
 _UNTRANSLATED = re.compile(r"\btranslate\s*=\s*[\"']?no\b|\bclass\s*=\s*[\"'][^\"']*\bnotranslate\b")
+
+DEEPEST = 64  # marks inside of each other around one word
 
 Kind = Literal["text", "open", "close", "alone"]
 Item = tuple[Kind, str]
@@ -68,42 +71,54 @@ class TextRun:
         sources = {word: lead + spans[0].start for word, spans in align_words(self.text.strip(), translation)}
         words = word_spans(translation.text)
         known = [stacks.get(sources[word], ()) if word in sources else None for word in words]
-        placed: list[tuple[Span, Stack, int]] = []
+        following, placed = _following(known), list[tuple[Span, Stack, int]]()
         for index, (word, stack) in enumerate(zip(words, known, strict=True)):
             if stack is None:
                 before = placed[-1][1] if placed else ()
-                after = next((one for one in known[index:] if one is not None), ())
-                stack = before[: _shared(before, after)]
+                stack = before[: _shared(before, following[index])]
             placed.append((word, stack, sources.get(word, -1)))
         return placed
 
     def _stacks(self) -> tuple[dict[int, Stack], dict[int, str]]:
         """Return the markup that is open at each word, and the markup without text that comes before a word."""
         starts = [span.start for span in word_spans(self.text)]
+        closing = self._closing()
         stacks: dict[int, Stack] = {}
         alone: dict[int, str] = {}
-        stack: list[Pair] = []
-        place = 0
+        stack: Stack = ()
+        place, word = 0, 0  # the number of the next word
         for number, (kind, content) in enumerate(self.items):
             if kind == "text":
-                stacks |= {start: tuple(stack) for start in starts if place <= start < place + len(content)}
                 place += len(content)
+                while word < len(starts) and starts[word] < place:
+                    stacks[starts[word]] = stack
+                    word += 1
             elif kind == "open":
-                stack.append((content, self._closing(number)))
-            elif kind == "close" and stack:
-                stack.pop()
-            elif kind == "alone":
-                following = next((start for start in starts if start >= place), -1)
+                stack = (*stack, (content, closing[number]))
+            elif kind == "close":
+                stack = stack[:-1]
+            else:
+                following = starts[word] if word < len(starts) else -1
                 alone[following] = alone.get(following, "") + content
         return stacks, alone
 
-    def _closing(self, number: int) -> str:
-        depth = 0
-        for kind, content in self.items[number:]:
-            depth += (kind == "open") - (kind == "close")
-            if depth == 0:
-                return content
-        return ""
+    def _closing(self) -> dict[int, str]:
+        """Return the mark that closes each opening one, by the number of its item."""
+        found, opened = {}, []
+        for number, (kind, content) in enumerate(self.items):
+            if kind == "open":
+                opened.append(number)
+            elif kind == "close":
+                found[opened.pop()] = content
+        return found
+
+
+def _following(known: Sequence[Stack | None]) -> list[Stack]:
+    """Return the first known one from each place on."""
+    found: list[Stack] = []
+    for one in reversed(known):
+        found.append(one if one is not None else found[-1] if found else ())
+    return found[::-1]
 
 
 def _shared(first: Sequence[Pair], second: Sequence[Pair]) -> int:
@@ -161,12 +176,12 @@ def _runs(items: Iterable[Item | str], escape: Callable[[str], str] = str) -> It
 
 
 def _balanced(items: list[Item], escape: Callable[[str], str]) -> Iterator[str | TextRun]:
-    """Return a run, or its parts if its markup begins or ends elsewhere."""
-    depth, lowest = 0, 0
+    """Return a run, or its parts if its markup begins or ends elsewhere, or is absurdly deep."""
+    depth, lowest, highest = 0, 0, 0
     for kind, _ in items:
         depth += (kind == "open") - (kind == "close")
-        lowest = min(lowest, depth)
-    if depth == lowest == 0:
+        lowest, highest = min(lowest, depth), max(highest, depth)
+    if depth == lowest == 0 and highest <= DEEPEST:
         visible = any(letter.isalnum() for kind, content in items if kind == "text" for letter in content)
         if visible:
             yield TextRun(_attach_spaces(items), escape)
@@ -195,7 +210,7 @@ def _attach_spaces(items: list[Item]) -> list[Item]:
 
 
 def _html_items(text: str) -> Iterator[Item | str]:
-    place = 0
+    place, unclosed = 0, set[str]()
     while place < len(text):
         start = text.find("<", place)
         start = len(text) if start < 0 else start
@@ -207,24 +222,29 @@ def _html_items(text: str) -> Iterator[Item | str]:
             place = len(text) if end < 0 else end + 3
             yield "alone", text[start:place]
         elif start < len(text):
-            tag = _TAG.match(text, start)
-            if tag is None or not re.match(r"</?[A-Za-z!?]|<[!?]", tag[0]):
-                rest = len(text) if tag is None else start + 1  # an unfinished tag, or an ordinary character
-                yield "text", html.unescape(text[start:rest])
-                place = rest
+            tag = _TAG.match(text, start) if _TAG_START.match(text, start) else None
+            if tag is None:  # an unfinished tag, or an ordinary character
+                place = len(text) if _TAG_START.match(text, start) else start + 1
+                yield "text", html.unescape(text[start:place])
             else:
-                place = _copied_end(text, tag)
+                place = _copied_end(text, tag, unclosed)
                 yield _tag_item(text[start:place], tag[0])
 
 
-def _copied_end(text: str, tag: re.Match[str]) -> int:
-    """Return where an element ends that is not translated; of others, where their tag ends."""
+def _copied_end(text: str, tag: re.Match[str], unclosed: set[str]) -> int:
+    """Return where an element ends that is not translated; of others, where their tag ends.
+
+    ``unclosed`` remembers the elements that do not end, so that the text is searched only once for each.
+    """
     name = _name(tag[0])
     is_copied = _COPIED.fullmatch(name) is not None or _UNTRANSLATED.search(tag[0]) is not None
-    if not is_copied or tag[0].startswith("</") or tag[0].endswith("/>"):
+    if not is_copied or name in unclosed or tag[0].startswith("</") or tag[0].endswith("/>"):
         return tag.end()
-    close = re.compile(rf"</{re.escape(name)}\s*>", re.IGNORECASE).search(text, tag.end())
-    return close.end() if close else tag.end()
+    close = re.compile(rf"</{re.escape(name)}\s*+>", re.IGNORECASE).search(text, tag.end())
+    if close is None:
+        unclosed.add(name)
+        return tag.end()
+    return close.end()
 
 
 def _tag_item(whole: str, tag: str) -> Item | str:
@@ -245,8 +265,8 @@ def _name(tag: str) -> str:
 _FENCE = re.compile(r" {0,3}(```+|~~~+)")
 _BLOCK = re.compile(r"\s*(?:(?:>|[-*+]|\d{1,9}[.)]|#{1,6})(?=\s)\s*(?:\[[ xX]\]\s+)?)*")
 _INLINE = re.compile(
-    r"(?P<alone>!\[[^\]\n]*\]\([^)\n]*\)|(`+)(?!`)[^`\n]+\2|<[^<>\n]*>|\\.)"
-    r"|(?P<open>\[)(?=[^\[\]\n]*\]\([^)\n]*\))|(?P<close>\]\([^)\n]*\))|(?P<both>\*{1,3}|_{1,3}(?!\w)|(?<!\w)_{1,3}|~~)"
+    r"(?P<alone>!\[[^\]\n]{0,999}\]\([^)\n]{0,999}\)|(?<!`)(`++)[^`\n]+\2|<[^<>\n]*>|\\.)"
+    r"|(?P<open>\[)(?=[^\[\]\n]*\]\([^)\n]{0,999}\))|(?P<close>\]\([^)\n]{0,999}\))|(?P<both>\*{1,3}|_{1,3}(?!\w)|(?<!\w)_{1,3}|~~)"
 )
 
 
@@ -284,8 +304,10 @@ def _markdown_blocks(text: str) -> Iterator[Iterator[str | TextRun]]:
 def _markdown_paragraph(text: str) -> Iterator[str | TextRun]:
     if not any(letter.isalnum() for letter in text):
         return iter([text])
-    ending = text[len(text.rstrip()) :]
-    return iter([*_runs(_markdown_items(re.sub(r"\s*\n\s*", " ", text.rstrip()))), ending])
+    visible = text.rstrip()
+    first, *others = visible.split("\n")
+    joined = " ".join([first.rstrip(), *(line.strip() for line in others)])
+    return iter([*_runs(_markdown_items(joined)), text[len(visible) :]])
 
 
 def _markdown_items(text: str) -> Iterator[Item | str]:

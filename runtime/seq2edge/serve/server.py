@@ -12,6 +12,7 @@ import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from seq2edge.devices.interruption import leave_signals
+from seq2edge.devices.memory import return_freed_memory
 from seq2edge.errors import DataError
 from seq2edge.serve.app import make_app
 from seq2edge.serve.models import Models
@@ -20,11 +21,15 @@ from seq2edge.serve.settings import ServeSettings
 from seq2edge.translator import Translator
 
 LOG = logging.getLogger("seq2edge.serve")
+LINGER = 60.0  # seconds to read the last answer on a connection that is to be closed
 OPEN_FILES = 65_536  # connections that a server may have, as far as the system allows
 
 
 class ImpatientProtocol(H11Protocol):
-    """Close connections that do not send the head of a request in time; uvicorn waits for the first one forever."""
+    """Close connections that do not send the head of a request, or read an answer, in time.
+
+    uvicorn waits forever for the first request, for the rest of a head, and for a client that does not read.
+    """
 
     idle_limit = 10.0
 
@@ -34,16 +39,26 @@ class ImpatientProtocol(H11Protocol):
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
-        if self.cycle is not None:
+        if not self._expects_head:
             self._deadline.cancel()
+        elif self._deadline.cancelled():
+            self._deadline = self.loop.call_later(self.idle_limit, self._give_up)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._deadline.cancel()
         super().connection_lost(exc)
 
+    def timeout_keep_alive_handler(self) -> None:
+        super().timeout_keep_alive_handler()
+        self.loop.call_later(LINGER, self.transport.abort)  # the last answer was not read
+
+    @property
+    def _expects_head(self) -> bool:
+        return self.cycle is None or self.cycle.response_complete
+
     def _give_up(self) -> None:
-        if self.cycle is None:
-            self.transport.close()
+        if self._expects_head:
+            self.timeout_keep_alive_handler()
 
 
 class GracefulServer(uvicorn.Server):
@@ -87,6 +102,7 @@ def serve(arguments: list[str], settings: ServeSettings, **translator_options: A
     """Serve bundles until a signal ends it."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")
     leave_signals()
+    return_freed_memory()
     with suppress(ImportError, ValueError, OSError):  # not on Windows
         import resource
 
@@ -94,7 +110,7 @@ def serve(arguments: list[str], settings: ServeSettings, **translator_options: A
         resource.setrlimit(resource.RLIMIT_NOFILE, (min(OPEN_FILES, most), most))
 
     def load(folder: Path) -> Translator:
-        return Translator(folder, threads=settings.threads, time_limit=settings.time_limit, **translator_options)
+        return Translator(folder, threads=settings.batch_threads, time_limit=settings.time_limit, **translator_options)
 
     asyncio.run(_serve(Models(arguments, load, max_loaded=settings.max_loaded), settings))
 

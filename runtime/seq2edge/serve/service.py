@@ -11,13 +11,14 @@ from starlette.requests import Request
 from seq2edge.results import Translation
 from seq2edge.serve.batcher import Batcher
 from seq2edge.serve.detection import detect
-from seq2edge.serve.limits import ApiKeys, RateLimiter, check_characters
+from seq2edge.serve.limits import ApiKeys, RateLimiter, check_characters, count_characters
 from seq2edge.serve.metrics import Metrics
 from seq2edge.serve.models import Models, ServedModel
 from seq2edge.serve.settings import ApiError, ServeSettings
 from seq2edge.translator import SplitTexts, Translator
 
 T = TypeVar("T")
+GUESSES = 60  # wrong API keys that an address may send in a minute
 QUICKLY_SPLIT = 2000  # characters that are split in less time than another thread takes to start
 
 
@@ -30,7 +31,7 @@ class Service:
         self.rates = RateLimiter()
         self.metrics = Metrics(waiting=lambda: self.batcher.waiting, loaded=lambda: len(models.loaded))
         self.batcher = Batcher(
-            settings.workers,
+            settings.batch_workers,
             max_waiting=settings.max_waiting,
             merge=settings.merge,
             observe=self.metrics.batches.observe,
@@ -43,7 +44,11 @@ class Service:
         rate, client = self.settings.rate, request.client.host if request.client else ""
         if self.keys is not None:
             key = _key(request, values or {})
-            rate, client = self.keys.rate(key) or rate, f"key {key}"
+            try:
+                rate, client = self.keys.rate(key) or rate, f"key {key}"
+            except ApiError:
+                self.rates.count(f"guesses of {client}", GUESSES)
+                raise
         if rate:
             self.rates.count(client, rate)
 
@@ -89,9 +94,10 @@ class Service:
         """Split texts into sentences, which takes long for long ones."""
         check_characters(texts, self.settings.max_characters)
         self.check_beams(options)
-        self.metrics.characters.inc(sum(map(len, texts)))
+        count = count_characters(texts)
+        self.metrics.characters.inc(count)
         translator = await self.models.translator(model, scores=bool(options.get("attention")))
-        if sum(map(len, texts)) <= QUICKLY_SPLIT:
+        if count <= QUICKLY_SPLIT:
             return translator, translator.split(texts, **options)
         return translator, await asyncio.to_thread(translator.split, texts, **options)
 
@@ -109,8 +115,11 @@ def check_key(values: Mapping[str, Any]) -> None:
 
 async def read_json(request: Request) -> dict[str, Any]:
     """Return the JSON object of a request."""
+    body = await request.body()
     try:
-        content = json.loads(await request.body() or b"null", parse_constant=_refuse_constant)
+        content = json.loads(body or b"null", parse_constant=_refuse_constant)
+        if b"\\ud" in body.lower():
+            json.dumps(content, ensure_ascii=False).encode()  # half of a surrogate pair is not a character
     except (ValueError, RecursionError):
         raise ApiError(400, "the request is not valid JSON") from None
     if not isinstance(content, dict):

@@ -5,7 +5,9 @@ from pathlib import Path
 from typing import Any
 
 from seq2edge.config.schema import setting
+from seq2edge.devices.cpu import allowed_cpus
 
+MOST_WORKERS = 4  # each has a batch in memory, and more would have smaller ones
 NAMES = (
     "af Afrikaans,am Amharic,ar Arabic,az Azerbaijani,be Belarusian,bg Bulgarian,bn Bengali,bs Bosnian,ca Catalan,"
     "cs Czech,cy Welsh,da Danish,de German,el Greek,en English,eo Esperanto,es Spanish,et Estonian,eu Basque,"
@@ -27,7 +29,7 @@ class ServeSettings:
     host: str = setting("127.0.0.1", "address to listen on; 0.0.0.0 is all of the machine")
     port: int = setting(5000, "port to listen on; 0 is a free one")
     threads: int | None = setting(None, "CPU threads per batch; default: the CPUs divided among the workers")
-    workers: int = setting(1, "batches that are translated at the same time")
+    workers: int | None = setting(None, "batches that are translated at the same time; default: one per CPU, up to 4")
     merge: bool = setting(True, "translate what arrives at the same time in common batches")
     max_loaded: int = setting(4, "bundles that are kept in memory; the least recently used one is let go")
     max_waiting: int = setting(512, "requests that may wait; any more are refused with 503")
@@ -43,7 +45,7 @@ class ServeSettings:
     page: bool = setting(True, "show the page at /")
 
     def __post_init__(self) -> None:
-        for name in ("workers", "max_loaded", "max_waiting", "max_characters", "max_body", "max_beams"):
+        for name in ("max_loaded", "max_waiting", "max_characters", "max_body", "max_beams"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} is {getattr(self, name)}, but must be at least 1")
         for name in ("time_limit", "idle_limit"):
@@ -51,10 +53,20 @@ class ServeSettings:
                 raise ValueError(f"{name} is {getattr(self, name)}, but must be above 0")
         if self.rate < 0:
             raise ValueError(f"rate is {self.rate}, but must be at least 0")
-        if self.threads is not None and self.threads < 1:
-            raise ValueError(f"threads is {self.threads}, but must be at least 1")
+        for name in ("workers", "threads"):
+            if getattr(self, name) is not None and getattr(self, name) < 1:
+                raise ValueError(f"{name} is {getattr(self, name)}, but must be at least 1")
         if not 0 <= self.port < 2**16:
             raise ValueError(f"port is {self.port}, but must be between 0 and 65535")
+
+    @property
+    def batch_workers(self) -> int:
+        """Threads that translate: small batches gain more from a core each than from several cores together."""
+        return self.workers or min(allowed_cpus(), MOST_WORKERS)
+
+    @property
+    def batch_threads(self) -> int:
+        return self.threads or max(1, allowed_cpus() // self.batch_workers)
 
     @property
     def keys_file(self) -> Path | None:

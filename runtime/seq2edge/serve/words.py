@@ -50,8 +50,8 @@ def _words_of_pieces(text: str, pieces: Sequence[str], words: Sequence[Span]) ->
     starts, found, place = [word.start for word in words], {}, 0
     for index, piece in enumerate(pieces):
         visible = piece.replace(_SPACE, " ").strip()
-        at = text.find(visible, place) if visible else -1
-        if at < 0 or at - place > len(visible) + 20:  # a special token, or a piece that was normalized
+        at = text.find(visible, place, place + 2 * len(visible) + 20) if visible else -1
+        if at < 0:  # a special token, or a piece that was normalized
             continue
         place = at + len(visible)
         word = bisect_right(starts, at) - 1

@@ -103,6 +103,37 @@ def test_a_stream_is_pieces_of_the_translation(translator: Translator) -> None:
         assert "".join(pieces) == translator(text)
 
 
+def test_idle_workers_share_what_has_arrived(translator: Translator) -> None:
+    sizes: list[int] = []
+
+    async def run() -> list[str]:
+        batcher = Batcher(workers=2, observe=sizes.append)
+        await asyncio.sleep(0.05)  # both wait
+        found = await asyncio.gather(*(translated(batcher, translator, TEXTS[0]) for _ in range(12)))
+        batcher.close()
+        return found
+
+    assert asyncio.run(run()) == [translator(TEXTS[0])] * 12
+    assert sizes == [6, 6]
+
+
+def test_requests_that_become_jobs_one_after_the_other_share_a_batch(translator: Translator) -> None:
+    sizes: list[int] = []
+
+    async def late(batcher: Batcher, turns: int) -> str:
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        return await translated(batcher, translator, TEXTS[0])
+
+    async def run() -> None:
+        batcher = Batcher(observe=sizes.append)
+        await asyncio.gather(*(late(batcher, turns) for turns in range(10)))
+        batcher.close()
+
+    asyncio.run(run())
+    assert sizes == [10]
+
+
 def test_too_many_requests_are_refused(translator: Translator) -> None:
     async def run() -> list[object]:
         batcher = Batcher(max_waiting=3)

@@ -1,13 +1,16 @@
 """Keys, rates and settings of the server."""
 
+import asyncio
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
+from starlette.types import Message
 
 pytest.importorskip("starlette")
 
 from seq2edge.errors import DataError
-from seq2edge.serve.limits import MAX_COUNTED, ApiKeys, RateLimiter
+from seq2edge.serve.limits import BODIES, MAX_COUNTED, ApiKeys, Bodies, RateLimiter
 from seq2edge.serve.settings import ApiError, ServeSettings, language_name
 
 
@@ -49,6 +52,30 @@ def test_the_clients_that_are_counted_are_bounded() -> None:
     for number in range(MAX_COUNTED + 10):
         limiter.count(str(number), 5)
     assert len(limiter._buckets) == MAX_COUNTED
+
+
+def test_all_bodies_together_are_bounded() -> None:
+    async def run() -> list[int]:
+        bodies = Bodies(ServeSettings(max_body=10))
+
+        async def part() -> Message:
+            return {"type": "http.request", "body": b"x" * 9, "more_body": True}
+
+        statuses = []
+        with ExitStack() as requests:
+            for _ in range(BODIES + 5):
+                receive = requests.enter_context(bodies.receiving(part))
+                try:
+                    await receive()
+                except ApiError as error:
+                    statuses.append(error.status)
+        with bodies.receiving(part) as receive:
+            await receive()
+            with pytest.raises(ApiError, match="more than 10 bytes"):
+                await receive()
+        return [*statuses, bodies.size]
+
+    assert asyncio.run(run()) == [503, 503, 0]  # 35 of 9 bytes are 5 less than 32 of 10
 
 
 def test_settings_are_checked() -> None:

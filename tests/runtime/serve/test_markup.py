@@ -116,3 +116,32 @@ def test_an_unclosed_tag_takes_no_long_time() -> None:
     for text in ("<a " * 100_000, '<a "' * 100_000, "<" * 200_000, "[" * 50_000, "*" * 100_000):
         html_document(text)
         markdown_document(text)
+
+
+@pytest.mark.parametrize(
+    ("read", "text"),
+    [
+        (html_document, "< " * 100_000 + ">"),
+        (html_document, "<b>" * 40_000 + "word " * 10_000 + "</b>" * 10_000),
+        (html_document, "<b>" * 20_000 + "word " * 10_000 + "</b>" * 20_000),
+        (html_document, "<i>word</i> " * 15_000),
+        (html_document, "word <br>" * 20_000),
+        (html_document, "<script>" * 25_000),
+        (html_document, "<b translate=no>" * 12_000),
+        (html_document, "<code" + " " * 100_000 + "</code" + " " * 100_000),
+        (html_document, "<!--" * 50_000),
+        (markdown_document, "a" + " " * 200_000 + "b"),
+        (markdown_document, "`" * 100_000 + "a"),
+        (markdown_document, "![" * 60_000),
+        (markdown_document, "](" * 60_000),
+        (markdown_document, "[a](" * 40_000),
+        (markdown_document, "*a" * 60_000),
+        (markdown_document, "> " * 60_000 + "a"),
+        (subtitle_document, "1\n0 --> 1\n" + "a\n" * 60_000),
+        (subtitle_document, "\n \n" * 50_000),
+    ],
+)
+def test_no_document_of_full_size_takes_quadratic_time(read: Callable[[str], Markup], text: str) -> None:
+    """It would take minutes."""
+    document = read(text)
+    assert document.filled([Translation(text=one) for one in document.texts])

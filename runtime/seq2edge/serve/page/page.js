@@ -41,7 +41,8 @@ function fillTargets(wanted) {
   const codes = from.value === "auto" ? languages.flatMap((one) => one.targets) : languages.find((one) => one.code === from.value).targets;
   to.replaceChildren(...languages.filter((one) => codes.includes(one.code)).map((one) => option(one.code, one.name)));
   choose(to, wanted);
-  byId("swap").disabled = !languages.some((one) => one.code === to.value && one.targets.includes(from.value));
+  byId("swap").hidden = !languages.some((one) => one.code === to.value && one.targets.includes(from.value));
+  for (const select of [from, to]) select.classList.toggle("single", select.options.length < 2); // there is nothing to choose
   target.lang = to.value;
   source.lang = from.value === "auto" ? "" : from.value;
   const model = models.find((one) => one.target_languages.includes(to.value) && (from.value === "auto" || one.source_languages.includes(from.value)));
@@ -109,10 +110,13 @@ async function translate() {
   } catch (error) {
     if (ours.signal.aborted) return;
     finish("", []);
-    const sentence = error instanceof TypeError ? "the server does not answer" : error.message;
-    notes.replaceChildren(Object.assign(document.createElement("li"), { className: "error", textContent: sentence }));
-    say(sentence);
+    complain(error instanceof TypeError ? "the server does not answer" : error.message);
   }
+}
+
+function complain(sentence) {
+  notes.replaceChildren(Object.assign(document.createElement("li"), { className: "error", textContent: sentence }));
+  say(sentence);
 }
 
 function finish(text, remarks, translation) {
@@ -176,12 +180,19 @@ async function showAlternatives(signal) {
   const [best] = (await response.json()).translations;
   const others = (best.alternatives || []).filter((one, index, all) => one.text !== target.textContent && all.findIndex((other) => other.text === one.text) === index);
   list.replaceChildren(...others.map((one) => {
-    const button = Object.assign(document.createElement("button"), { type: "button", title: "Use this one" });
-    button.append(one.text, Object.assign(document.createElement("span"), { className: "quiet", textContent: `score ${one.score.toFixed(2)}` }));
+    const button = Object.assign(document.createElement("button"), { type: "button", title: `Use this one (score ${one.score.toFixed(2)})` });
+    button.append(...differences(one.text, best.text));
     button.onclick = () => { finishKeeping(one); };
     return Object.assign(document.createElement("li"), {}).appendChild(button).parentNode;
   }));
   byId("others").hidden = !others.length;
+}
+
+// The words of an alternative, with emphasis on those that the best translation does not have.
+function differences(text, other) {
+  const known = new Set(other.toLowerCase().match(/[\p{L}\p{N}]+/gu));
+  return text.split(/([\p{L}\p{N}]+)/u).map((part, index) => (
+    index % 2 && !known.has(part.toLowerCase()) ? Object.assign(document.createElement("strong"), { textContent: part }) : part));
 }
 
 function finishKeeping(one) {
@@ -233,4 +244,4 @@ document.onkeydown = (event) => {
   if (event.key === "Escape") clear();
   if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) { event.preventDefault(); copy(); }
 };
-start().catch(() => say("the server does not answer"));
+start().catch(() => complain("the server does not answer"));
