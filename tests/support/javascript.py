@@ -44,7 +44,7 @@ def served(folder: Path, handler: type[SiteHandler] = SiteHandler) -> Iterator[s
 
 
 def _run(script: str, request: object) -> Any:
-    command = ["node", JAVASCRIPT / "test" / script]
+    command = ["node", str(JAVASCRIPT / "test" / script)]
     done = subprocess.run(command, input=json.dumps(request), capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
