@@ -30,7 +30,8 @@ def write_widened(int8: Path, fp32: Path, target: Path) -> Path:
             if tensor.name in weights:
                 info = external_data_helper.ExternalDataInfo(tensor)
                 value = np.ascontiguousarray(weights[tensor.name].reshape(tuple(tensor.dims)), "<f4").tobytes()
-                assert info.offset is not None and len(value) == info.length
+                assert info.offset is not None
+                assert len(value) == info.length
                 content[info.offset : info.offset + info.length] = value
                 replaced.add(tensor.name)
     assert replaced == weights.keys()
