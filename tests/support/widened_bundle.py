@@ -24,7 +24,7 @@ def write_widened(int8: Path, fp32: Path, target: Path) -> Path:
     shutil.copytree(fp32, target)
     weights = {name: value for graph in _graphs(int8) for name, value in _rounded_weights(graph, int8).items()}
     content = bytearray((target / tensor_names.WEIGHTS).read_bytes())
-    replaced = set()
+    replaced: set[str] = set()
     for graph in _graphs(target):
         for tensor in graph.initializer:
             if tensor.name in weights:
