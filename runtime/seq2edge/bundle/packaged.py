@@ -18,12 +18,12 @@ DIGEST_BYTES = 32
 CHUNK = 2**18  # bytes
 TOKENIZER = "tokenizer.model"
 DIGESTS = {
-    "manifest.json": "4a267288e1d5c33f6360aae13c5b46bf6fb1a35295832c089439fdb67cbc3c57",
-    "decoder.onnx": "e67b0dfdce5b35a1ba995b9448bf87af999905570b3cba5dc2249700e5c10ad0",
-    "encoder.onnx": "4a97cc08c16702bef5bb6d1757c2debcfafb62ffaa6b2a250a5c8baa6b7ecd29",
-    "scorer.onnx": "e7aafcc0f1568a8887801d2cfca81d979bde267916bec0761187482aabac3f72",
+    "manifest.json": "117c2a276dfb3cbe6b198c8c13073117c84a8e86e6a837b58a64edad2fd18f36",
+    "decoder.onnx": "47107013130dc856a2b34b6ffd6f87f3bcde9e6c7cf23ebf404127a302646a73",
+    "encoder.onnx": "4b0f9041388a49f035b189c8fd48879ddd5abe23d923fb2dfbb030081e586f7a",
+    "scorer.onnx": "9317749cf4dfd838357b5faf725b8ac23caec0bad758bcacdd56b27a3a4d9670",
     "tokenizer.model": "fefe0e16e5094e9000b6d5bf7f6c628ea79589df64c6ac513a17e40192306695",
-    "weights.bin": "f3c6fe959b4d5c83bb0b197ebcfe71afa0c9edcbeafd3189a37715255c6dc03c",
+    "weights.bin": "f2f2545c63111668f77b4a8d3f30afc6cc6d572e1c4129fb1884eeae20c10bb1",
 }
 
 
