@@ -106,6 +106,7 @@ def test_the_decisions_are_short_records() -> None:
 @pytest.mark.skipif(sys.platform == "win32", reason="make is not part of Windows")
 def test_every_target_of_the_makefile_has_a_line_in_its_help() -> None:
     text = (ROOT / "Makefile").read_text(encoding="utf-8")
-    [names] = re.findall(r"^\.PHONY: (demo .*)$", text, re.MULTILINE)
-    helped = set(re.findall(r"^([a-z-]+):.*## ", text, re.MULTILINE))
-    assert set(names.split()) <= helped
+    tools = {"vulkan", "qemu", "chromium"}  # what some targets need from the system
+    assert set(re.findall(r"^([a-z-]+):", text, re.MULTILINE)) - tools == set(
+        re.findall(r"^([a-z-]+):.*## ", text, re.MULTILINE)
+    )

@@ -143,7 +143,8 @@ def test_the_wheel_holds_code_graphs_the_default_bundle_and_its_own_papers_alone
         path = Path(name)
         code = path.suffix == ".py" or path.name == "py.typed"
         default = path.parent.as_posix() == "seq2edge/models/en-pt" and path.name in bundle
-        page = path.parent.as_posix() == "seq2edge/serve/page" and path.suffix in (".html", ".css", ".js", ".svg")
+        pages = ("seq2edge/serve/page", "seq2edge/explain/page")
+        page = path.parent.as_posix() in pages and path.suffix in (".html", ".css", ".js", ".svg")
         site = path.is_relative_to("seq2edge/web/static") and path.suffix in WEB_SUFFIXES
         device = path.parent.as_posix() == "seq2edge/devices/topk_graphs" and path.suffix == ".onnx"
         papers = path.parts[0].endswith(".dist-info")

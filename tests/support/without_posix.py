@@ -1,6 +1,7 @@
 """Take away what only POSIX systems have, as Windows and partly macOS do: import it, or load it with  pytest -p.
 
 What the test runner needs to start processes stays, and so does os.set_blocking, which signals need on Linux alone.
+PyTorch, which the runtime does not need, goes as well: on Linux it relies on what is taken away.
 """
 
 import asyncio
@@ -8,7 +9,7 @@ import os
 import signal
 import sys
 
-MODULES = ("fcntl", "grp", "pty", "pwd", "resource", "termios", "tty")
+MODULES = ("fcntl", "grp", "pty", "pwd", "resource", "termios", "tty", "torch")
 FUNCTIONS = ("fork", "forkpty", "getloadavg", "register_at_fork", "sched_getaffinity", "sysconf")
 SIGNALS = ("SIGHUP", "SIGUSR1", "SIGUSR2", "SIGALRM")
 
