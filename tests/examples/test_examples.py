@@ -54,6 +54,7 @@ def test_a_translation_is_streamed(tmp_path: Path, translator: Translator) -> No
     assert done.stderr.startswith("log-probability -")
 
 
+@pytest.mark.examples  # trains and exports
 def test_a_module_of_ones_own_becomes_a_bundle(tmp_path: Path) -> None:
     done = run("nn_transformer.py", tmp_path / "numbers", folder=tmp_path)
     assert done.stdout.splitlines()[-1] == "três um quatro um cinco"

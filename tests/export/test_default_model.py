@@ -42,6 +42,7 @@ def test_the_bundle_in_the_package_was_made_from_the_checkpoint() -> None:
     assert verdict.passed, str(verdict)
 
 
+@pytest.mark.slow
 def test_int4_is_small_and_keeps_its_limits(exact: Path, tmp_path: Path) -> None:
     made = quantize_bundle(exact, tmp_path / "small", QuantizationConfig(precision="int4"))
     assert made.size <= 0.62 * made.manifest.parameters
