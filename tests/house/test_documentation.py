@@ -3,11 +3,10 @@
 import inspect
 import re
 import sys
-from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
-from types import ModuleType
 
 import pytest
+from loaded_module import load_module
 
 import seq2edge
 import seq2edge_export
@@ -16,15 +15,6 @@ ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 API = (DOCS / "reference" / "api.md").read_text(encoding="utf-8")
 INHERITED = (BaseException, tuple)
-
-
-def load_hooks() -> ModuleType:
-    spec = spec_from_file_location("hooks", DOCS / "hooks.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 def public_names() -> list[str]:
@@ -45,7 +35,7 @@ def test_a_public_name_is_described_with_an_example(name: str) -> None:
     sections = dict(re.findall(r"^::: ([\w.]+)\n(.*?)(?=^:::|\Z)", API, re.MULTILINE | re.DOTALL))
     assert name in sections, "docs/reference/api.md lacks it"
     assert "```py" in sections[name], "its example is missing"
-    assert load_hooks().describe(name).strip()
+    assert load_module(DOCS / "hooks.py").describe(name).strip()
 
 
 def test_every_variable_of_the_source_is_explained() -> None:
@@ -64,7 +54,7 @@ def test_every_variable_of_the_source_is_explained() -> None:
 def test_the_generated_parts_know_all_commands_options_and_variables() -> None:
     from seq2edge.cli.main import COMMANDS
 
-    hooks = load_hooks()
+    hooks = load_module(DOCS / "hooks.py")
     assert {f"## {name}" for name in COMMANDS} <= set(hooks.command_line().splitlines())
     assert "`no_repeat_ngram_size`" in hooks.options()
     assert "`SEQ2EDGE_SERVE_MAX_WAITING`" in hooks.serve_variables()

@@ -8,11 +8,10 @@ import sys
 import tomllib
 import zipfile
 from importlib.metadata import PackageNotFoundError, packages_distributions, requires
-from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
-from types import ModuleType
 
 import pytest
+from loaded_module import load_module
 from packaging.requirements import Requirement
 
 from seq2edge.errors import EXTRAS
@@ -151,22 +150,13 @@ def test_the_wheel_holds_code_graphs_the_default_bundle_and_its_own_papers_alone
         assert code or default or device or page or site or papers, name
 
 
-def load_build() -> ModuleType:
-    spec = spec_from_file_location("hatch_build", ROOT / "hatch_build.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
 def git(folder: Path, *arguments: str) -> None:
     identity = ["-c", "user.name=test", "-c", "user.email=test@example.org", "-c", "commit.gpgsign=false"]
     subprocess.run(["git", *identity, *arguments], cwd=folder, check=True, capture_output=True)
 
 
 def test_the_version_is_that_of_the_tag(tmp_path: Path) -> None:
-    build = load_build()
+    build = load_module(ROOT / "hatch_build.py")
     assert build.version(tmp_path) == build.NO_TAG  # no git
     git(tmp_path, "init")
     git(tmp_path, "commit", "--allow-empty", "-m", "first")
@@ -180,7 +170,7 @@ def test_the_version_is_that_of_the_tag(tmp_path: Path) -> None:
 
 
 def test_the_links_of_the_readme_lead_to_files_and_become_absolute() -> None:
-    build = load_build()
+    build = load_module(ROOT / "hatch_build.py")
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     targets = [target.split("#")[0] for _, _, target in build.LINK.findall(readme)]
     assert [target for target in targets if not (ROOT / target).exists()] == []

@@ -6,30 +6,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from chromium import started_chromium
 from running_server import RunningServer, running_server
 
 from seq2edge import Translator
 
-webdriver = pytest.importorskip("selenium.webdriver")
-CHROMIUM, DRIVER = Path("/usr/bin/chromium"), Path("/usr/bin/chromedriver")
-FLAGS = (
-    *("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync"),
-    *("--disable-background-networking", "--disable-component-update", "--force-device-scale-factor=1"),
-)
+pytest.importorskip("selenium")
 TEXT = "Good morning! Where is the nearest train station? I would like to buy a ticket to the old town."
 WAIT = 30
 
 
 @pytest.fixture(scope="module")
 def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    options = webdriver.ChromeOptions()
-    options.binary_location = str(CHROMIUM)
-    for flag in (*FLAGS, f"--user-data-dir={tmp_path_factory.mktemp('profile')}"):
-        options.add_argument(flag)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
-    driver = webdriver.Chrome(options=options, service=webdriver.ChromeService(str(DRIVER)))
-    yield driver
-    driver.quit()
+    with started_chromium(tmp_path_factory.mktemp("profile")) as driver:
+        yield driver
 
 
 @pytest.fixture
