@@ -11,7 +11,6 @@ without cleaning up, which is no worse than being killed; a Python program has t
 import os
 import signal
 import sys
-import time
 from _thread import start_new_thread  # ``threading.Thread`` waits forever for one that lacks memory to begin
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -118,11 +117,12 @@ def stop_runs_at_signals() -> Iterator[None]:
         os.set_blocking(writer, False)
     before = signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
     _is_command.set()
-    ended = Event()
-    start_new_thread(_watch, (reader, ended))
+    finished, ended = Event(), Event()  # the command, and the thread
+    start_new_thread(_watch, (reader, finished, ended))
     try:
         yield
     finally:
+        finished.set()
         signal.set_wakeup_fd(before)
         os.close(writer)  # ends the thread
         ended.wait(GRACE)  # else a late thread could stop the runs of what comes next
@@ -130,7 +130,7 @@ def stop_runs_at_signals() -> Iterator[None]:
         _unlimited.cache_clear()
 
 
-def _watch(reader: int, ended: Event) -> None:
+def _watch(reader: int, finished: Event, ended: Event) -> None:
     while number := os.read(reader, 1):
         if number[0] in SIGNALS:
             for call in (*_calls,):
@@ -138,13 +138,14 @@ def _watch(reader: int, ended: Event) -> None:
             with suppress(ImportError):  # it may be about to be imported
                 if "onnxruntime" in sys.modules:
                     _unlimited(False).terminate = _unlimited(True).terminate = True
-            start_new_thread(_end_if_computing, (number[0],))
+            start_new_thread(_end_if_computing, (number[0], finished))
     os.close(reader)
     ended.set()
 
 
-def _end_if_computing(number: int) -> None:
-    time.sleep(GRACE)
+def _end_if_computing(number: int, finished: Event) -> None:
+    if finished.wait(GRACE):
+        return
     if any(frame.f_code.co_filename.endswith(ONNXRUNTIME) for frame in sys._current_frames().values()):
         _end("stopped", SHELL_CODE + number)
 

@@ -4,6 +4,7 @@ import os
 import signal
 import time
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from typing import NoReturn
 
 import pytest
@@ -71,6 +72,22 @@ def check(number: int) -> None:
     assert isinstance(result.exception, SystemExit)
     assert "Traceback" not in result.stderr
     assert result.stderr.strip() == ("stopped" if number == signal.SIGINT else "")
+
+
+def test_a_program_that_computes_after_a_stopped_command_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    ends: list[int] = []
+    computing = compile("import time; time.sleep(0.3)", interruption.ONNXRUNTIME, "exec")
+    monkeypatch.setattr(interruption, "GRACE", 0.1)
+    monkeypatch.setattr(interruption, "_end", lambda _, code: ends.append(code))
+    with pytest.raises(KeyboardInterrupt), interruption.stop_runs_at_signals():
+        now(signal.SIGINT)
+    exec(computing)
+    assert not ends
+    stuck = ExitStack()
+    stuck.callback(exec, computing)
+    with pytest.raises(KeyboardInterrupt), interruption.stop_runs_at_signals(), stuck:
+        now(signal.SIGINT)
+    assert ends == [130]
 
 
 def test_a_signal_in_the_last_moment_does_not_stop_later_runs(monkeypatch: pytest.MonkeyPatch) -> None:
