@@ -78,16 +78,18 @@ class Learner:
 class Muon(torch.optim.Optimizer):
     """Momentum whose update of a matrix is made orthogonal, so that all its directions are learned equally fast.
 
-    ``torch.optim.Muon`` computes in bfloat16, which most CPUs do slowly. The length of an update is that of AdamW's, so
-    that both can have the same learning rate (Liu et al. 2025, "Muon is Scalable for LLM Training").
+    ``torch.optim.Muon`` computes in bfloat16, which most CPUs do slowly; here the precision of the training decides. The
+    length of an update is that of AdamW's, so that both can have the same learning rate (Liu et al. 2025, "Muon is
+    Scalable for LLM Training").
     """
 
     MOMENTUM = 0.95
     ADAMW_LENGTH = 0.2  # root mean square of an update of AdamW, in learning rates
 
-    def __init__(self, matrices: list[nn.Parameter], replicas: Replicas, *, lr: float, weight_decay: float) -> None:
-        super().__init__(matrices, {"lr": lr, "weight_decay": weight_decay})
+    def __init__(self, matrices: list[nn.Parameter], replicas: Replicas, settings: TrainingSettings) -> None:
+        super().__init__(matrices, {"lr": settings.learning_rate, "weight_decay": settings.weight_decay})
         self.replicas = replicas
+        self.dtype = torch.bfloat16 if settings.precision == "bf16" else torch.float32
 
     def step(self, closure: Any = None) -> Any:
         for group in self.param_groups:
@@ -99,7 +101,7 @@ class Muon(torch.optim.Optimizer):
         assert gradient is not None
         momentum = self.state[matrix].setdefault("momentum", torch.zeros_like(matrix))
         momentum.lerp_(gradient, 1 - self.MOMENTUM)
-        update = orthogonal(gradient.lerp(momentum, self.MOMENTUM))  # Nesterov's momentum
+        update = orthogonal(gradient.lerp(momentum, self.MOMENTUM).to(self.dtype))  # Nesterov's momentum
         matrix.mul_(1 - lr * decay)
         matrix.add_(update, alpha=-lr * self.ADAMW_LENGTH * math.sqrt(max(matrix.shape)))
 
@@ -130,7 +132,7 @@ def make_optimizers(replicas: Replicas, settings: TrainingSettings) -> list[torc
         {"params": [p for p in others if p.dim() < 2], "weight_decay": 0.0},
     ]
     adamw = torch.optim.AdamW(groups, lr=rate, betas=(0.9, 0.98), eps=1e-9, fused=True)
-    return [adamw, Muon(matrices, replicas, lr=rate, weight_decay=decay)] if matrices else [adamw]
+    return [adamw, Muon(matrices, replicas, settings)] if matrices else [adamw]
 
 
 def learning_rate(step: int, settings: TrainingSettings) -> float:
