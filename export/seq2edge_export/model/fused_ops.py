@@ -30,7 +30,7 @@ def enabled() -> bool:
 
 
 def attention(queries: Tensor, keys: Tensor, values: Tensor, bias: Tensor, *, heads: int) -> Tensor:
-    """Compute multi-head attention of scaled queries (B, T, D) over keys and values (B, H, S, d).
+    """Compute multi-head attention of scaled queries (B, T, D) over keys and values, (B, H, S, d) or (B, S, D).
 
     The bias (B or 1, H or 1, T, S) is added to the scores.
     """

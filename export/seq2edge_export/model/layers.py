@@ -11,6 +11,7 @@ from torch.nn import functional
 
 from seq2edge.config.architecture import Architecture
 from seq2edge_export.model import fused_ops
+from seq2edge_export.model.token_packing import TokenPacking
 
 if TYPE_CHECKING:
     from seq2edge_export.model.attention_cache import AttentionCache
@@ -81,6 +82,13 @@ class MultiHeadAttention(nn.Module):
             collected_weights.append(weights)
         mixed = (weights @ values).transpose(1, 2).flatten(2)  # (B, T, H * d)
         return self.output(mixed)
+
+    def over_tokens(self, states: Tensor, mask: AttentionMask, packing: TokenPacking) -> Tensor:  # (1, N, D)
+        """Attend from each of the packed tokens to those of its sentence."""
+        padded = packing.unpack(states)  # (B, S, D)
+        queries, keys, values = self._queries(padded), self.key(padded), self.value(padded)  # (B, S, H * d)
+        mixed = fused_ops.attention(queries, keys, values, mask.additive(queries), heads=self.heads)
+        return self.output(packing.pack(mixed))
 
     def in_place(self, states: Tensor, past: KeysValues, *, last: Tensor, total: Tensor) -> tuple[Tensor, KeysValues]:
         """Attend causally to a preallocated cache (R, H, L, d) after writing the new keys and values into it."""
@@ -198,9 +206,12 @@ class EncoderLayer(nn.Module):
         self.feed_forward = FeedForward(architecture)
         self.feed_forward_residual = Residual(architecture, dropout)
 
-    def forward(self, states: Tensor, mask: AttentionMask) -> Tensor:  # (B, S, D)
+    def forward(self, states: Tensor, mask: AttentionMask, packing: TokenPacking | None) -> Tensor:  # (B, S, D)
         inside = self.attention_residual.enter(states)
-        update = self.attention(inside, self.attention.keys_values(inside), mask)
+        if packing is None:
+            update = self.attention(inside, self.attention.keys_values(inside), mask)
+        else:
+            update = self.attention.over_tokens(inside, mask, packing)
         states = self.attention_residual.leave(states, update)
 
         inside = self.feed_forward_residual.enter(states)

@@ -11,9 +11,11 @@ import torch
 from torch import Tensor, nn
 
 from seq2edge.config.architecture import Architecture
+from seq2edge_export.model import fused_ops
 from seq2edge_export.model.attention_cache import AppendCache, AttentionCache, InplaceCache, RecurrentCache, causal_mask
 from seq2edge_export.model.embedding import Embedding, RelativeBias
 from seq2edge_export.model.layers import AttentionMask, DecoderLayer, EncoderLayer, KeysValues, make_norm
+from seq2edge_export.model.token_packing import pack_tokens
 
 
 class Decoded(NamedTuple):
@@ -49,12 +51,18 @@ class Transformer(nn.Module):
 
     def encode(self, source: Tensor, source_mask: Tensor) -> list[KeysValues]:
         """Return the cross-attention keys and values of every decoder layer."""
-        states = self.source_embedding(source, positions_of(source))  # (B, S, D)
-        bias = self.encoder_bias(0, source.shape[1]) if self.encoder_bias is not None else None
+        positions, packing = positions_of(source), None
+        if fused_ops.enabled():
+            packing = pack_tokens(source_mask)
+            source, positions = packing.pack_ids(source), packing.pack_ids(positions.expand(source.shape))
+        states = self.source_embedding(source, positions)  # (B, S, D), or (1, N, D) if packed
+        bias = self.encoder_bias(0, source_mask.shape[1]) if self.encoder_bias is not None else None
         mask = AttentionMask(broadcast_mask(source_mask), bias)
         for layer in self.encoder:
-            states = layer(states, mask)
+            states = layer(states, mask, packing)
         states = self.encoder_norm(states)
+        if packing is not None:
+            states = packing.unpack(states)
         layers = cast("list[DecoderLayer]", list(self.decoder))
         return [layer.cross.keys_values(states) for layer in layers]  # (B, H, S, d) each
 

@@ -78,8 +78,8 @@ class Learner:
 class Muon(torch.optim.Optimizer):
     """Momentum whose update of a matrix is made orthogonal, so that all its directions are learned equally fast.
 
-    ``torch.optim.Muon`` computes in bfloat16, which most CPUs do slowly; here the precision of the training decides. The
-    length of an update is that of AdamW's, so that both can have the same learning rate (Liu et al. 2025, "Muon is
+    ``torch.optim.Muon`` computes in bfloat16, which most CPUs do slowly; here the precision of the training decides.
+    The length of an update is that of AdamW's, so that both can have the same learning rate (Liu et al. 2025, "Muon is
     Scalable for LLM Training").
     """
 

@@ -201,7 +201,9 @@ def _scores_weights(site: AttentionSite, values: Values, heads: int) -> ScoresWe
     if site.kind == "plain":
         scores, weights = (values[name][0].astype(np.float32) for name in (site.scores, site.weights))
         return np.where(scores < MASKED, -np.inf, scores), weights
-    keys = values[site.keys][0].astype(np.float32)  # (H, P, d)
+    keys = values[site.keys][0].astype(np.float32)  # (H, P, d), or (P, H * d)
+    if keys.ndim == 2:
+        keys = keys.reshape(len(keys), heads, -1).transpose(1, 0, 2)
     width = keys.shape[2]
     queries = values[site.queries][0, :, : heads * width].astype(np.float32)  # (T, H * d); keys and values may follow
     scores = queries.reshape(-1, heads, width).transpose(1, 0, 2) @ keys.transpose(0, 2, 1) * np.float32(site.scale)

@@ -5,9 +5,10 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from starlette.types import Message
 
 pytest.importorskip("starlette")
+
+from starlette.types import Message
 
 from seq2edge.errors import DataError
 from seq2edge.serve.limits import BODIES, MAX_COUNTED, ApiKeys, Bodies, RateLimiter
