@@ -60,6 +60,8 @@ def translation_of(segment: Segment, hypothesis: Hypothesis, prefix: Prefix, tok
 
 def with_alternatives(ranked: list[Translation], options: GenerationOptions) -> Translation:
     """Return the best translation, with the others as its alternatives."""
+    if options.num_return_sequences == 1:
+        return ranked[0]
     return replace(ranked[0], alternatives=tuple(ranked[1:]), missing=options.num_return_sequences - len(ranked))
 
 

@@ -12,19 +12,20 @@ ray = pytest.importorskip("ray")
 DRIVER = Path(__file__).with_name("driver.py")
 ACTOR = "ChunkActor"
 LIMIT = 240  # seconds
+REPEATED = 25  # times the sentences, so that a fast machine is not done before it is disturbed
 
 
 @pytest.fixture
 def source(tmp_path: Path, sentences: list[str]) -> Path:
     (tmp_path / "in").mkdir()
-    lines = sentences * 5
+    lines = sentences * REPEATED
     (tmp_path / "in/a.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
     return tmp_path / "in"
 
 
 @pytest.fixture
 def wanted(expected: list[str]) -> list[str]:
-    return expected * 5
+    return expected * REPEATED
 
 
 def drive(*arguments: str | Path) -> "subprocess.Popen[str]":

@@ -12,7 +12,7 @@ import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, TypeVar
 
@@ -275,7 +275,7 @@ def _remove(part: Path, journal_path: Path, journal: BinaryIO) -> None:
 
 
 def _line(entry: Header | Record | AheadOutput) -> bytes:
-    return json.dumps(asdict(entry)).encode() + b"\n"
+    return json.dumps(vars(entry)).encode() + b"\n"
 
 
 def _flush(file: BinaryIO) -> None:

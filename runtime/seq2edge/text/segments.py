@@ -129,7 +129,8 @@ def _numbered(segments: Iterable[Segment]) -> Iterator[Segment]:
         for segment in of_text:
             space += segment.space
             if segment.ids:
-                yield replace(segment, index=index, space=space)
+                changed = (index, space) != (segment.index, segment.space)
+                yield replace(segment, index=index, space=space) if changed else segment
                 space, index = "", index + 1
 
 
