@@ -95,9 +95,9 @@ def test_a_column_of_a_cluster_is_translated(tmp_path: Path, translator: Transla
 def test_a_page_of_ones_own_translates_in_the_browser(tmp_path: Path, translator: Translator) -> None:
     ui = pytest.importorskip("selenium.webdriver.support.ui")
     run("browser_page/make.py", tmp_path / "site", folder=tmp_path)
-    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(SiteHandler, directory=str(tmp_path / "site")))
-    Thread(target=server.serve_forever, daemon=True).start()
-    with started_chromium(tmp_path / "profile") as browser:
+    handler = partial(SiteHandler, directory=str(tmp_path / "site"))
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server, started_chromium(tmp_path / "profile") as browser:
+        Thread(target=server.serve_forever, daemon=True).start()
         browser.get(f"http://localhost:{server.server_port}/own.html")
         wait, go = ui.WebDriverWait(browser, WAIT), browser.find_element("id", "go")
         wait.until(lambda _: go.is_enabled())
@@ -105,7 +105,7 @@ def test_a_page_of_ones_own_translates_in_the_browser(tmp_path: Path, translator
         go.click()
         wait.until(lambda _: go.is_enabled() and browser.find_element("id", "translation").text)
         found = browser.find_element("id", "translation").text
-    server.shutdown()
+        server.shutdown()
     assert found == translator(text)
 
 
@@ -118,6 +118,5 @@ def test_the_notebook_runs_from_top_to_bottom(tmp_path: Path) -> None:
     nbclient.NotebookClient(notebook, kernel_name="python3", resources={"metadata": {"path": str(tmp_path)}}).execute()
     texts = [output.get("text", "") for cell in notebook.cells for output in cell.get("outputs", [])]
     assert any("O velho" in text for text in texts)
-    assert "http" not in (tmp_path / "report.html").read_text(encoding="utf-8").replace(
-        "http://www.w3.org/2000/svg", ""
-    )
+    report = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert "://" not in report.replace("http://www.w3.org/2000/svg", "")
