@@ -1,11 +1,18 @@
 """English and Portuguese templates whose slots hold what a translation must copy.
 
+    python models/en-pt/templates.py --count 40000 > copies.tsv
+
+As a program it also fills the templates of ``RARER``, which the training set of ``training_data.py`` does not have.
+
 A slot gives what stands on either side: mostly the same text, but a date in words has a form in each language.
 Numbers, prices and dates in digits are kept as they are written.
 """
 
+import argparse
+import sys
 import unicodedata
 from collections.abc import Callable
+from pathlib import Path
 from random import Random
 from string import Formatter
 
@@ -141,6 +148,11 @@ EXTENSIONS = ("pdf", "jpg", "png", "docx", "xlsx", "txt", "zip", "py", "csv", "m
 PRODUCTS = (
     *("Python", "Firefox", "Ubuntu", "Android", "Windows", "iOS"),
     *("Debian", "Chrome", "LibreOffice", "PostgreSQL", "Blender", "Node.js", "Docker"),
+)
+FOLDERS = ("var/log", "etc", "home", "usr/local", "tmp", "opt", "srv/www", "usr/share", "mnt/data", "dev")
+COMMANDS = (
+    *("git pull", "git commit", "git log {}", "npm install", "npm run {}", "pip install {}", "make {}", "make install"),
+    *("docker ps", "docker run {}", "ls -la", "ls {}", "cd {}", "cat {}", "sudo reboot", "python {}", "cp {} backup"),
 )
 PRICES = ("${}", "${}", "€{}", "£{}", "{} €", "{} EUR", "US$ {}", "R$ {}", "¥{}", "{} USD")
 PHONES = ("+1 ###-###-####", "(###) ###-####", "+351 9## ### ###", "+55 11 9####-####", "###-####", "0## #######")
@@ -280,10 +292,51 @@ Follow @{handle} and use #{handle2}.|Siga @{handle} e use #{handle2}.
 The address is {street}, {city}.|O endereço é {street}, {city}.
 """
 
+RARER = """
+You will find the log in {path}.|Você vai encontrar o log em {path}.
+Edit {path} and start the server again.|Edite {path} e inicie o servidor novamente.
+The settings are in {path}.|As configurações estão em {path}.
+Delete the folder {path}.|Exclua a pasta {path}.
+Type {command} in the terminal.|Digite {command} no terminal.
+Run {command} first.|Execute {command} primeiro.
+The command {command} lists all files.|O comando {command} lista todos os arquivos.
+Then type {command}.|Em seguida, digite {command}.
+Save it as {file}.|Salve como {file}.
+I cannot open {file}.|Não consigo abrir {file}.
+{file} is too large.|{file} é grande demais.
+The attached file {file} has {number} pages.|O arquivo anexo {file} tem {number} páginas.
+Have you seen {file} and {file2}?|Você viu {file} e {file2}?
+Please reply to {mail}.|Por favor, responda a {mail}.
+Send the invoice to {mail}.|Envie a fatura para {mail}.
+{first} can be reached at {mail}.|Você pode falar com {first} em {mail}.
+Write to us: {mail}|Escreva para nós: {mail}
+Go to {url} to order a ticket.|Vá para {url} para pedir um bilhete.
+You can book a room at {url}.|Você pode reservar um quarto em {url}.
+Our page is {url}.|Nossa página é {url}.
+Their number is {phone}.|O número deles é {phone}.
+If you have questions, call {phone}.|Se você tiver perguntas, ligue para {phone}.
+The population is {number}.|A população é de {number}.
+The mountain is {number} meters high.|A montanha tem {number} metros de altura.
+The list has {number} lines.|A lista tem {number} linhas.
+They drove {number} kilometers.|Eles dirigiram {number} quilômetros.
+Ticket number {number} has won.|O bilhete número {number} ganhou.
+The old church of {place} is famous.|A antiga igreja de {place} é famosa.
+The river near {place} is deep.|O rio perto de {place} é fundo.
+The market in {place} opens at {time}.|O mercado em {place} abre às {time}.
+The shop in {place} is open today.|A loja em {place} está aberta hoje.
+The {place} team lost {small}-{small2}.|O time de {place} perdeu por {small}-{small2}.
+She comes from {place}.|Ela vem de {place}.
+The road from {place} to {place2} is closed.|A estrada de {place} a {place2} está fechada.
+Mr. {surname} and Mrs. {surname2} are here.|O Sr. {surname} e a Sra. {surname2} estão aqui.
+Professor {name} gave a talk in {place}.|O professor {name} deu uma palestra em {place}.
+Dr. {surname} will see you at {time}.|O Dr. {surname} vai atendê-lo às {time}.
+The museum of {made} shows pictures by {name}.|O museu de {made} mostra quadros de {name}.
+"""
 
-def pairs_of_templates(random: Random, count: int) -> list[tuple[str, str]]:
+
+def pairs_of_templates(random: Random, count: int, lines: str = TEMPLATES) -> list[tuple[str, str]]:
     """Fill templates one after the other until there are ``count`` pairs."""
-    templates = [line.split("|") for line in TEMPLATES.strip().splitlines()]
+    templates = [line.split("|") for line in lines.strip().splitlines()]
     return [filled(*templates[number % len(templates)], random) for number in range(count)]
 
 
@@ -408,6 +461,25 @@ def file_name(random: Random) -> str:
     return f"{stem}{joint}.{random.choice(EXTENSIONS)}"
 
 
+def path(random: Random) -> str:
+    """A file or folder of a Unix system."""
+    folders = [random.choice(FOLDERS), *(made_up(random).lower() for _ in range(random.randint(0, 2)))]
+    return (
+        "/" + "/".join(folders) + random.choice(("", "/", f"/{file_name(random)}", f"/{made_up(random).lower()}.log"))
+    )
+
+
+def command(random: Random) -> str:
+    return random.choice(COMMANDS).format(random.choice((file_name, path, lambda one: made_up(one).lower()))(random))
+
+
+def special_mail(random: Random) -> str:
+    """An address, sometimes one whose domain has other letters than English."""
+    if random.random() < 0.7:
+        return mail(random)
+    return f"{plain(first_name(random))}@{surname(random).lower().replace(chr(39), '')}.{random.choice(ENDINGS)}"
+
+
 def phone(random: Random) -> str:
     form = random.choice(PHONES)
     return "".join(str(random.randrange(10)) if letter == "#" else letter for letter in form)
@@ -475,6 +547,9 @@ SLOTS: dict[str, Slot] = {
     "url": same(url),
     "file": same(file_name),
     "phone": same(phone),
+    "path": same(path),
+    "command": same(command),
+    "place": same(lambda random: random.choice((made_up, city))(random)),
     "version": same(version),
     "product": same(lambda random: random.choice(PRODUCTS)),
     "code": same(code),
@@ -483,3 +558,17 @@ SLOTS: dict[str, Slot] = {
     "handle": same(handle),
     "street": same(street),
 }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--count", type=int, default=40_000)
+    count, random = parser.parse_args().count, Random("copies")
+    SLOTS["mail"] = same(special_mail)
+    pairs = pairs_of_templates(random, count // 2, RARER) + pairs_of_templates(random, count - count // 2)
+    held = Path(__file__).with_name("copies.tsv").read_text(encoding="utf-8")  # what is measured
+    sys.stdout.writelines(f"{english}\t{portuguese}\n" for english, portuguese in pairs if f"{english}\t" not in held)
+
+
+if __name__ == "__main__":
+    main()
