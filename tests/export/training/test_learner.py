@@ -99,14 +99,23 @@ def test_muon_updates_the_matrices_inside_the_layers_and_adamw_the_rest(make_job
     assert "encoder.0.feed_forward.inner.weight" in muon
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("shape", [(6, 6), (4, 9), (9, 4)])
-def test_an_orthogonal_update_has_singular_values_near_to_one(shape: tuple[int, int]) -> None:
+def test_an_orthogonal_update_has_singular_values_near_to_one(shape: tuple[int, int], dtype: torch.dtype) -> None:
     matrix = torch.randn(shape, generator=torch.Generator().manual_seed(1))
-    values = torch.linalg.svdvals(orthogonal(matrix))
+    update = orthogonal(matrix.to(dtype)).float()
+    values = torch.linalg.svdvals(update)
     assert values.min() > 0.5
     assert values.max() < 1.5
     u, _, v = torch.linalg.svd(matrix, full_matrices=False)
-    assert float((orthogonal(matrix) * (u @ v)).sum()) > 0.5 * min(shape)  # the same directions
+    assert float((update * (u @ v)).sum()) > 0.5 * min(shape)  # the same directions
+
+
+def test_muon_computes_in_the_precision_of_the_training(make_job: Callable[..., Job]) -> None:
+    learner = make_learner(make_job, optimizer="muon", precision="bf16", dropout=0.0)
+    losses = [learner.update([ROWS], step=step).total for step in range(1, 9)]
+    assert losses[-1] < losses[0]
+    assert all(parameter.dtype == torch.float32 for parameter in learner.model.parameters())
 
 
 def test_with_muon_the_loss_falls_and_a_state_can_be_restored(make_job: Callable[..., Job], tmp_path: Path) -> None:
