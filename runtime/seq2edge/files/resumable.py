@@ -3,8 +3,9 @@
 While a run writes ``out.txt``, its text is in ``.out.txt.part`` in the same folder, and ``.out.txt.part.journal`` tells
 how much of it is complete. The first line of the journal describes the job; each further line is a commit: the number
 and digest of the finished inputs, and the size of their output in bytes. Text is flushed to disk before its commit.
-Outputs that are finished before earlier ones are in ``.out.txt.part.ahead`` until these are finished too. They are saved
-after every batch, and so handed to the system without waiting for the disk: ``kill -9`` loses none, a power failure some.
+Outputs that are finished before earlier ones are in ``.out.txt.part.ahead`` until these are finished too. They are
+saved after every batch, and handed to the system without waiting for the disk: ``kill -9`` loses none, a power failure
+some.
 """
 
 import json
