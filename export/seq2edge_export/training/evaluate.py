@@ -4,7 +4,6 @@ import math
 from dataclasses import dataclass
 
 import torch
-from torch.nn import functional
 
 from seq2edge.config.generation import GenerationOptions
 from seq2edge.config.tokenizer import SpecialTokens
@@ -13,7 +12,8 @@ from seq2edge.text.tokenizer import Tokenizer
 from seq2edge_export.model.transformer import Transformer
 from seq2edge_export.source_model import TorchEngine
 from seq2edge_export.tracing.graph_modules import transformer_graphs
-from seq2edge_export.training.data import Batch, Encoded, lengths_of, make_batch, plan_in_order
+from seq2edge_export.training.data import Encoded, lengths_of, make_batch, plan_in_order
+from seq2edge_export.training.loss import summed_loss
 
 BATCH_TOKENS = 4096
 MIN_MATCHES = 25  # matching 4-grams: their number varies by 5, a fifth, and BLEU by a quarter of that
@@ -79,16 +79,4 @@ def _greedy_options(tokens: SpecialTokens, max_new_tokens: int) -> GenerationOpt
         eos_token_id=tokens.eos,
         pad_token_id=tokens.pad,
         max_new_tokens=max_new_tokens,
-    )
-
-
-def summed_loss(model: Transformer, batch: Batch, *, pad: int, label_smoothing: float) -> torch.Tensor:
-    """Return the cross-entropy summed over the target tokens except padding."""
-    logits = model(batch.source, batch.source_mask, batch.target_input)  # (B, T, V)
-    return functional.cross_entropy(
-        logits.flatten(0, 1).float(),
-        batch.target_output.flatten(),
-        ignore_index=pad,
-        label_smoothing=label_smoothing,
-        reduction="sum",
     )

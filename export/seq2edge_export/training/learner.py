@@ -14,7 +14,7 @@ from seq2edge.errors import UsageError
 from seq2edge_export.model.transformer import Transformer
 from seq2edge_export.training.config import TrainingSettings
 from seq2edge_export.training.data import Batch, Encoded, make_batch
-from seq2edge_export.training.evaluate import summed_loss
+from seq2edge_export.training.loss import summed_loss
 from seq2edge_export.training.replicas import Replica, Replicas
 
 

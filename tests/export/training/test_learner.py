@@ -4,14 +4,15 @@ from typing import Any
 
 import pytest
 import torch
-from tolerances import log_probability_rounding, network_rounding, score_rounding
+from tolerances import log_probability_rounding, network_rounding, score_rounding, sum_rounding
+from torch.nn import functional
 
 from seq2edge.errors import UsageError
 from seq2edge_export.training.checkpointing import TrainingProgress, read_state, restore, save_state
 from seq2edge_export.training.config import Job
 from seq2edge_export.training.data import Batch, Encoded, make_batch
-from seq2edge_export.training.evaluate import summed_loss
 from seq2edge_export.training.learner import Learner, orthogonal
+from seq2edge_export.training.loss import CrossEntropy, summed_loss
 from seq2edge_export.training.tokenizer import TOKENS
 
 ROWS: list[Encoded] = [([5, 6, 7, 3], [8, 9, 3]), ([10, 3], [11, 12, 13, 14, 3]), ([15, 16, 3], [17, 3])]
@@ -183,6 +184,30 @@ def test_label_smoothing_spreads_the_target_over_the_vocabulary(make_job: Callab
     expected = -(0.8 * chosen + 0.2 * scores.mean(-1).sum())
     found = summed_loss(learner.model, batch, pad=TOKENS.pad, label_smoothing=0.2)
     torch.testing.assert_close(found, expected, rtol=0, atol=loss_limit(learner))
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.2])
+def test_loss_and_gradient_are_those_of_pytorch(smoothing: float) -> None:
+    random = torch.Generator().manual_seed(0)
+    logits = (3 * torch.randn(40, 90, generator=random)).requires_grad_()
+    targets = torch.randint(90, (40,), generator=random)
+    targets[::5] = TOKENS.pad
+    expected = functional.cross_entropy(
+        logits, targets, ignore_index=TOKENS.pad, label_smoothing=smoothing, reduction="sum"
+    )
+    found = CrossEntropy.apply(logits, targets, TOKENS.pad, smoothing)
+    size = float(logits.detach().abs().max())
+    torch.testing.assert_close(found, expected, rtol=0, atol=40 * log_probability_rounding(sum_rounding(90, size)))
+    gradients = [torch.autograd.grad(7 * loss, [logits])[0] for loss in (found, expected)]
+    torch.testing.assert_close(*gradients, rtol=0, atol=7 * sum_rounding(90, 1.0))  # probabilities add up to 1
+
+
+def test_the_gradient_of_bfloat16_logits_is_bfloat16() -> None:
+    logits = torch.randn(6, 9, dtype=torch.bfloat16, requires_grad=True)
+    loss = CrossEntropy.apply(logits, torch.arange(6), TOKENS.pad, 0.0)
+    [gradient] = torch.autograd.grad(loss, [logits])
+    assert loss.dtype == torch.float32
+    assert gradient.dtype == torch.bfloat16
 
 
 def test_a_loss_that_is_not_finite_stops_the_training_and_keeps_the_weights(make_job: Callable[..., Job]) -> None:
