@@ -15,7 +15,7 @@ from starlette.routing import Route
 
 from seq2edge.results import Translation
 from seq2edge.serve.detection import detect
-from seq2edge.serve.markup import DOCUMENTS, Markup, html_document
+from seq2edge.serve.documents import READERS, Document, html_document
 from seq2edge.serve.service import Service, read_json, unless_gone
 from seq2edge.serve.settings import ApiError, language_name
 
@@ -58,7 +58,7 @@ class LibreTranslate:
                     "target": {"code": target, "name": language_name(target)},
                 },
                 "suggestions": False,
-                "supportedFilesFormat": [*DOCUMENTS],
+                "supportedFilesFormat": [*READERS],
             }
         )
 
@@ -137,8 +137,8 @@ class LibreTranslate:
             if not isinstance(upload, UploadFile) or not upload.filename:
                 raise ApiError(400, "Invalid request: missing file parameter")
             name, content = PurePath(upload.filename), await upload.read()
-        if name.suffix.lower() not in DOCUMENTS:
-            raise ApiError(400, f"files of this kind are not supported; these are: {', '.join(DOCUMENTS)}")
+        if name.suffix.lower() not in READERS:
+            raise ApiError(400, f"files of this kind are not supported; these are: {', '.join(READERS)}")
         source, target = _language(values, "source"), _language(values, "target")
         try:
             text = content.decode("utf-8-sig")
@@ -146,7 +146,7 @@ class LibreTranslate:
             raise ApiError(400, "the file is not UTF-8 text") from None
         if source == "auto":
             [(source, _)] = await self.service.detect([text])
-        result = await unless_gone(request, self.fill(DOCUMENTS[name.suffix.lower()], text, source, target))
+        result = await unless_gone(request, self.fill(READERS[name.suffix.lower()], text, source, target))
         key = f"{secrets.token_urlsafe(24)}{name.suffix.lower()}"
         self._keep(key, result.encode())
         return JSONResponse({"translatedFileUrl": str(request.url_for("download_file", name=key))})

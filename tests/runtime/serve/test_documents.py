@@ -8,8 +8,8 @@ import pytest
 
 from seq2edge.results import Translation
 from seq2edge.scoring.attention import Attention
-from seq2edge.serve.markup import (
-    Markup,
+from seq2edge.serve.documents import (
+    Document,
     html_document,
     markdown_document,
     subtitle_document,
@@ -60,7 +60,7 @@ def test_words_are_found_by_their_characters() -> None:
         (text_document, "\n  One line.\n\nAnother one.\n"),
     ],
 )
-def test_a_document_whose_texts_stay_the_same_stays_the_same(document: Callable[[str], Markup], text: str) -> None:
+def test_a_document_whose_texts_stay_the_same_stays_the_same(document: Callable[[str], Document], text: str) -> None:
     made = document(text)
     assert made.filled(same(made.texts)) == text
 
@@ -86,7 +86,7 @@ def test_a_subtitle_has_as_many_lines_as_before() -> None:
 
 
 @pytest.mark.parametrize("document", [html_document, markdown_document, subtitle_document, text_document])
-def test_any_text_is_a_document(document: Callable[[str], Markup]) -> None:
+def test_any_text_is_a_document(document: Callable[[str], Document]) -> None:
     chance = Random(1)
     parts = [
         "<",
@@ -141,7 +141,7 @@ def test_an_unclosed_tag_takes_no_long_time() -> None:
         (subtitle_document, "\n \n" * 50_000),
     ],
 )
-def test_no_document_of_full_size_takes_quadratic_time(read: Callable[[str], Markup], text: str) -> None:
+def test_no_document_of_full_size_takes_quadratic_time(read: Callable[[str], Document], text: str) -> None:
     """It would take minutes."""
     document = read(text)
     assert document.filled([Translation(text=one) for one in document.texts])
