@@ -119,8 +119,9 @@ class Gate:
             except (ClientGoneError, ClientDisconnect):
                 status = status or 499  # as nginx counts them
             except Exception as error:
+                answer = _error_answer(error)  # logs what was not expected, also if it is too late for an answer
                 if not status:
-                    await _error_answer(error)(scope, receive, send_safely)
+                    await answer(scope, receive, send_safely)
         self._finish(scope, status, time.perf_counter() - started)
 
     def _finish(self, scope: Scope, status: int, seconds: float) -> None:

@@ -5,6 +5,7 @@ import re
 import secrets
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
+from itertools import islice
 from pathlib import PurePath
 from typing import Any
 
@@ -13,7 +14,6 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from seq2edge.results import Translation
 from seq2edge.serve.detection import detect
 from seq2edge.serve.documents import READERS, Document, html_document
 from seq2edge.serve.service import Service, read_json, unless_gone
@@ -82,13 +82,21 @@ class LibreTranslate:
         texts, count, form = _texts(values), _alternatives(values), _choice(values, "format", ("text", "html"))
         source, target = _language(values, "source"), _language(values, "target")
         self.service.check_alternatives(count)
-        found = await self.service.detect(texts) if source == "auto" else None
+        documents = await self._read(html_document, texts) if form == "html" else []
+        found = await self._detect(documents or texts) if source == "auto" else None
         spoken = [source] * len(texts) if found is None else [code for code, _ in found]
-        by_language = {}
+        results: list[list[str]] = [[] for _ in texts]
         for code in dict.fromkeys(spoken):
-            chosen = [text for text, one in zip(texts, spoken, strict=True) if one == code]
-            by_language[code] = iter(await self._translations(chosen, form, code, target, count))
-        results = [next(by_language[code]) for code in spoken]
+            chosen = [number for number, one in enumerate(spoken) if one == code]
+            if code == target:
+                self.service.models.check_known(target)
+                several = [[texts[number]] for number in chosen]
+            elif documents:
+                several = [[one] for one in await self._fill([documents[number] for number in chosen], code, target)]
+            else:
+                several = await self._translate([texts[number] for number in chosen], code, target, count)
+            for number, one in zip(chosen, several, strict=True):
+                results[number] = one
         answer: Values = {"translatedText": [one[0] for one in results]}
         if found is not None:
             answer["detectedLanguage"] = [{"language": code, "confidence": share} for code, share in found]
@@ -96,35 +104,32 @@ class LibreTranslate:
             answer["alternatives"] = [one[1:] for one in results]
         return answer if isinstance(values["q"], list) else {name: several[0] for name, several in answer.items()}
 
-    async def _translations(
-        self, texts: Sequence[str], form: str, source: str, target: str, alternatives: int
-    ) -> list[list[str]]:
+    async def _detect(self, texts: Sequence[str | Document]) -> list[tuple[str, float]]:
+        return await self.service.detect([one if isinstance(one, str) else " ".join(one.texts) for one in texts])
+
+    async def _read(self, read: Callable[[str], Document], texts: Sequence[str]) -> list[Document]:
+        return await asyncio.to_thread(lambda: [read(text) for text in texts])
+
+    async def _fill(self, documents: Sequence[Document], source: str, target: str) -> list[str]:
+        """Translate the texts of documents, with their marks in place."""
+        model, options = self.service.models.find(source, target)
+        if not model.has_scorer:
+            documents = [one.without_alignment() for one in documents]
+        if any(one.needs_alignment for one in documents):
+            options["attention"] = "all"
+        texts = [text for one in documents for text in one.texts]
+        found = iter(await self.service.translate(model, texts, **options))
+        return await asyncio.to_thread(lambda: [one.filled(islice(found, len(one.runs))) for one in documents])
+
+    async def _translate(self, texts: Sequence[str], source: str, target: str, alternatives: int) -> list[list[str]]:
         """Return the translations of each text, best first."""
-        if form == "html":
-            return [[await self.fill(html_document, text, source, target)] for text in texts]
-        found = await self._translate(texts, source, target, alternatives)
-        return [list(dict.fromkeys([one.text, *(other.text for other in one.alternatives)])) for one in found]
-
-    async def fill(self, read: Callable[[str], Markup], text: str, source: str, target: str) -> str:
-        """Translate the texts of a document, with its markup in place."""
-        model, languages = self.service.models.find(source, target)
-        document = await asyncio.to_thread(read, text)
-        options = {**languages, "attention": "all"} if document.needs_alignment and model.has_scorer else languages
-        found = await self.service.translate(model, document.texts, **options)
-        return await asyncio.to_thread(document.filled, found)
-
-    async def _translate(
-        self, texts: Sequence[str], source: str, target: str, alternatives: int = 0
-    ) -> list[Translation]:
-        if source == target:
-            self.service.models.check_known(target)
-            return [Translation(text=text) for text in texts]
         model, options = self.service.models.find(source, target)
         beams: Values = {}
         if alternatives:
             default = model.manifest.generation.num_beams
             beams = {"num_beams": max(default, alternatives + 1), "num_return_sequences": alternatives + 1}
-        return await self.service.translate(model, texts, **options, **beams)
+        found = await self.service.translate(model, texts, **options, **beams)
+        return [list(dict.fromkeys([one.text, *(other.text for other in one.alternatives)])) for one in found]
 
     async def translate_file(self, request: Request) -> Response:
         if "multipart/form-data" not in request.headers.get("content-type", ""):
@@ -144,12 +149,20 @@ class LibreTranslate:
             text = content.decode("utf-8-sig")
         except UnicodeDecodeError:
             raise ApiError(400, "the file is not UTF-8 text") from None
-        if source == "auto":
-            [(source, _)] = await self.service.detect([text])
-        result = await unless_gone(request, self.fill(READERS[name.suffix.lower()], text, source, target))
+        async with asyncio.timeout(self.service.settings.time_limit):
+            result = await unless_gone(request, self._file(READERS[name.suffix.lower()], text, source, target))
         key = f"{secrets.token_urlsafe(24)}{name.suffix.lower()}"
         self._keep(key, result.encode())
         return JSONResponse({"translatedFileUrl": str(request.url_for("download_file", name=key))})
+
+    async def _file(self, read: Callable[[str], Document], text: str, source: str, target: str) -> str:
+        documents = await self._read(read, [text])
+        if source == "auto":
+            [(source, _)] = await self._detect(documents)
+        if source == target:
+            self.service.models.check_known(target)
+            return text
+        return (await self._fill(documents, source, target))[0]
 
     async def download_file(self, request: Request) -> Response:
         content = self._files.get(request.path_params["name"])

@@ -150,6 +150,7 @@ def _own(settings: ServeSettings) -> Schema:
     model = {"name": TEXT, "source_languages": NAMES, "target_languages": NAMES, "loaded": PLAIN[bool]}
     outcome = dict.fromkeys(("reloaded", "unchanged", "failed"), NAMES)
     translations = {"model": TEXT, "translations": {"type": "array", "items": translation}}
+    detected = {"detected_language": {**TEXT, "description": "if source_lang is auto"}}
     scores = {"model": TEXT, "scores": {"type": "array", "items": result_schema(Score)}}
     event = _object({"event": {"enum": ["text", "result", "error"]}, "data": TEXT}, "event", "data")
     reload = {
@@ -157,7 +158,9 @@ def _own(settings: ServeSettings) -> Schema:
         "responses": _answers(_object(outcome), 403, 429),
     }
     return {
-        "/v1/translate": _post("Translate texts with every option.", many, _object(translations, *translations)),
+        "/v1/translate": _post(
+            "Translate texts with every option.", many, _object({**translations, **detected}, *translations)
+        ),
         "/v1/stream": _post("Translate a text piece by piece.", one, event, media="text/event-stream"),
         "/v1/score": _post("Score given translations.", pairs, _object(scores, *scores)),
         "/v1/models": _get("List the models.", {"type": "array", "items": _object(model, *model)}),

@@ -132,5 +132,5 @@ async def _serve(models: Models, settings: ServeSettings) -> None:
         timeout_graceful_shutdown=int(settings.time_limit) or 1,
         backlog=2048,
     )
-    logging.getLogger("uvicorn.error").setLevel(logging.WARNING)
+    logging.getLogger("uvicorn.error").setLevel(logging.ERROR)  # no line for each wrong request
     await GracefulServer(config, service).serve()

@@ -10,7 +10,7 @@ from starlette.requests import Request
 
 from seq2edge.results import Translation
 from seq2edge.serve.batcher import Batcher
-from seq2edge.serve.detection import detect
+from seq2edge.serve.detection import LONGEST, detect
 from seq2edge.serve.limits import ApiKeys, RateLimiter, check_characters, count_characters
 from seq2edge.serve.metrics import Metrics
 from seq2edge.serve.models import Models, ServedModel
@@ -70,6 +70,7 @@ class Service:
     async def detect(self, texts: Sequence[str]) -> list[tuple[str, float]]:
         """Return the language of each text, of those that can be translated."""
         sources = self.models.sources
+        check_characters([text[:LONGEST] for text in texts], self.settings.max_characters)
         if len(sources) == 1:
             return [(sources[0], 100.0)] * len(texts)
         return [(await asyncio.to_thread(detect, text, sources))[0] for text in texts]
@@ -82,10 +83,7 @@ class Service:
 
     async def stream(self, translator: Translator, split: SplitTexts) -> AsyncGenerator[str | Translation, None]:
         """Yield the pieces of the translation of one text, and then the translation."""
-        async with (
-            asyncio.timeout(self.settings.time_limit),
-            aclosing(self.batcher.stream(translator, split)) as pieces,
-        ):
+        async with aclosing(self.batcher.stream(translator, split)) as pieces:
             async for piece in pieces:
                 yield piece
         yield split.translations()[0]
@@ -138,6 +136,7 @@ async def unless_gone(request: Request, work: Awaitable[T]) -> T:
     try:
         await asyncio.wait({task, gone}, return_when=asyncio.FIRST_COMPLETED)
         if not task.done():
+            gone.result()  # raises if the rest of the body did not come
             raise ClientGoneError
         return task.result()
     finally:

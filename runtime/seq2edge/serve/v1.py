@@ -20,6 +20,7 @@ from seq2edge.serve.service import Service, read_json, unless_gone
 from seq2edge.serve.settings import ApiError
 from seq2edge.serve.words import align_words
 
+LAST_WORDS = 1.0  # seconds to send why a stream has ended
 Values = dict[str, Any]
 Pieces = AsyncGenerator[str | Translation, None]
 
@@ -50,29 +51,30 @@ class V1:
     async def translate(self, request: Request) -> Response:
         values = await self._read(request)
         texts = _take_texts(values, "text")
-        model, options = await self._choose(values, texts)
+        model, options, told = await self._choose(values, texts)
         found = await unless_gone(request, self.service.translate(model, texts, **options))
-        return JSONResponse({"model": model.name, "translations": _described(texts, found)})
+        return JSONResponse({**told, "translations": _described(texts, found)})
 
     async def stream(self, request: Request) -> Response:
         values = await self._read(request)
         texts = _take_texts(values, "text")
         if len(texts) != 1 or values.get("num_return_sequences", 1) != 1:
             raise ApiError(400, "a stream is one translation of one text")
-        model, options = await self._choose(values, texts)
+        model, options, told = await self._choose(values, texts)
         translator, split = await self.service.split(model, texts, **options)
-        return EventStream(self.service.stream(translator, split), model.name, texts[0])
+        pieces = self.service.stream(translator, split)
+        return EventStream(pieces, told, texts[0], time_limit=self.service.settings.time_limit)
 
     async def score(self, request: Request) -> Response:
         values = await self._read(request)
         sources, targets = _take_texts(values, "source"), _take_texts(values, "target")
         check_characters([*sources, *targets], self.service.settings.max_characters)
-        model, options = await self._choose(values, sources)
+        model, options, told = await self._choose(values, sources)
         unknown = sorted(options.keys() - {"source_lang", "target_lang"})
         if unknown:
             raise ApiError(400, f"unknown option {unknown[0][:40]!r}")
         found = await unless_gone(request, self._score(model, sources, targets, options))
-        return JSONResponse({"model": model.name, "scores": [asdict(one) for one in found]})
+        return JSONResponse({**told, "scores": [asdict(one) for one in found]})
 
     async def _score(self, model: ServedModel, sources: list[str], targets: list[str], options: Values) -> list[Any]:
         async with asyncio.timeout(self.service.settings.time_limit), self.service.scoring:
@@ -85,51 +87,63 @@ class V1:
         values.pop("api_key", None)
         return values
 
-    async def _choose(self, values: Values, texts: list[str]) -> tuple[ServedModel, Values]:
-        """Return the model that a request names, by name or by languages, and the options for its translator."""
+    async def _choose(self, values: Values, texts: list[str]) -> tuple[ServedModel, Values, Values]:
+        """Return the model that a request names or whose languages it has, its options, and what the client is told."""
         name, source, target = (_take_text(values, key) for key in ("model", "source_lang", "target_lang"))
         prefix = _take_text(values, "prefix")
-        if source == "auto":
+        detected = source == "auto"
+        if detected:
             [(source, _)] = await self.service.detect([" ".join(texts)])
         if name:
             model = self.service.models.named(name)
             languages = {key: code for key, code in (("source_lang", source), ("target_lang", target)) if code}
         else:
             model, languages = self.service.models.find(source, target)
-        return model, {**values, **languages, **({"prefixes": [prefix] * len(texts)} if prefix else {})}
+        options = {**values, **languages, **({"prefixes": [prefix] * len(texts)} if prefix else {})}
+        return model, options, {"model": model.name, **({"detected_language": source} if detected else {})}
 
 
 class EventStream(Response):
-    """Send the pieces of a translation as server-sent events: text, then result or error."""
+    """Send the pieces of a translation as server-sent events: text, then result or error.
+
+    The head waits for the first event, since an error before it is an answer with its own status.
+    """
 
     media_type = "text/event-stream"
 
-    def __init__(self, pieces: Pieces, model: str, text: str) -> None:
+    def __init__(self, pieces: Pieces, told: Values, text: str, *, time_limit: float) -> None:
         super().__init__(headers={"X-Accel-Buffering": "no"})
         del self.headers["content-length"]
-        self.pieces, self.model, self.text = pieces, model, text
+        self.pieces, self.told, self.text, self.time_limit = pieces, told, text, time_limit
+        self._is_begun = False
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
-        await unless_gone(Request(scope, receive), self._send(send))
+        await unless_gone(Request(scope, receive), self._send_all(send))
 
-    async def _send(self, send: Send) -> None:
-        async with aclosing(self._events()) as events:
-            async for name, data in events:
-                body = f"event: {name}\ndata: {json.dumps(data, ensure_ascii=False)}\n\n".encode()
-                await send({"type": "http.response.body", "body": body, "more_body": True})
+    async def _send_all(self, send: Send) -> None:
+        try:
+            async with asyncio.timeout(self.time_limit), aclosing(self.pieces) as pieces:
+                async for piece in pieces:
+                    await self._send(send, *self._event(piece))
+        except (ApiError, Seq2EdgeError, TimeoutError) as error:
+            if not self._is_begun:
+                raise
+            sentence = str(error) or "the translation took longer than this server allows"
+            async with asyncio.timeout(LAST_WORDS):  # the client may have stopped reading
+                await self._send(send, "error", {"error": sentence})
         await send({"type": "http.response.body", "body": b""})
 
-    async def _events(self) -> AsyncGenerator[tuple[str, Values], None]:
-        try:
-            async with aclosing(self.pieces) as pieces:
-                async for piece in pieces:
-                    if isinstance(piece, str):
-                        yield "text", {"text": piece}
-                    else:
-                        yield "result", {"model": self.model, "translation": _described([self.text], [piece])[0]}
-        except (ApiError, Seq2EdgeError, TimeoutError) as error:
-            yield "error", {"error": str(error) or "the translation took longer than this server allows"}
+    def _event(self, piece: str | Translation) -> tuple[str, Values]:
+        if isinstance(piece, str):
+            return "text", {"text": piece}
+        return "result", {**self.told, "translation": _described([self.text], [piece])[0]}
+
+    async def _send(self, send: Send, name: str, data: Values) -> None:
+        if not self._is_begun:
+            self._is_begun = True
+            await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
+        body = f"event: {name}\ndata: {json.dumps(data, ensure_ascii=False)}\n\n".encode()
+        await send({"type": "http.response.body", "body": body, "more_body": True})
 
 
 def _described(texts: Sequence[str], found: Sequence[Translation]) -> list[Values]:

@@ -58,6 +58,20 @@ def test_words_are_found_by_their_characters() -> None:
             "1\n00:00:01,000 --> 00:00:02,000\n<i>Good</i> morning.\n\n2\n00:00:03,000 --> 00:00:04,000\nBye.\n",
         ),
         (text_document, "\n  One line.\n\nAnother one.\n"),
+        (html_document, "<p>\n  <b>All</b> of <i class='icon'></i> it <a href='x'><img src=y></a> here\n</p>"),
+        (html_document, "<b>A <i>b</i> c</b>&nbsp;<P><B>D</B></P>".replace("&nbsp;", "\xa0")),
+        (markdown_document, "---\ntitle: The house\n---\n\nTitle\n=====\n\nOther\n---\n\n* * *\n"),
+        (markdown_document, "See [the house][id], [^1] and http://a.b/c_d_e.\n\n[^1]: A note.\n[id]: http://x.y/z_z\n"),
+        (markdown_document, "First line\\\nsecond  \nthird \\*star\\* 2 * 3 * 4 snake_case_name\n"),
+        (markdown_document, "a | b\n--|--\n`c` | d \\| e\n\n<!-- a\n\nb -->\n<div>\n\nText\n\n</div>\n"),
+        (markdown_document, "1. one\n\n   ```\n   code\n   ```\n\n   more\n   - [x] done\n\n## Heading ##\n"),
+        (markdown_document, "\r\n# Windows\r\n\r\n- one\r\n- two\r\n"),
+        (
+            subtitle_document,
+            "1\r\n00:00:01,000 --> 00:00:02,000\r\n{\\an8}<i>Good</i> morning.\r\n\r\n\r\n"
+            "2\r\n00:00:03,000 --> 00:00:04,000\r\n- Bye.\r\n- Good bye.\r\n",
+        ),
+        (subtitle_document, "\n\n1\n00:00:01,000 --> 00:00:02,000 X1:1\n\n2\n00:00:03,000 --> 00:00:04,000\n123\n"),
     ],
 )
 def test_a_document_whose_texts_stay_the_same_stays_the_same(document: Callable[[str], Document], text: str) -> None:
@@ -76,6 +90,53 @@ def test_code_and_what_is_marked_so_is_not_translated() -> None:
     text = "<pre>the house</pre><style>p {}</style><p translate=no>the house</p><p>Yes</p>"
     assert html_document(text).texts == ["Yes"]
     assert markdown_document("```\nthe house\n```\n\n`code` Yes\n").texts == ["Yes"]
+
+
+@pytest.mark.parametrize(
+    ("document", "text", "texts"),
+    [
+        (html_document, "<p>The house\n   is <b>old\nand</b> red.</p>", ["The house is old and red."]),
+        (markdown_document, "The house\nis old\nand red.\n", ["The house is old and red."]),
+        (markdown_document, "- The house\n  is old\n  - and\n    red\n", ["The house is old", "and red"]),
+        (markdown_document, "> The house\n> is old\n\n1. one\n\n    two\n", ["The house is old", "one", "two"]),
+        (subtitle_document, "1\n0:01 --> 0:02\nThe house\nis old.\n", ["The house is old."]),
+        (subtitle_document, "1\n0:01 --> 0:02\n- The house\nis old.\n- Yes.\n", ["The house is old.", "Yes."]),
+    ],
+)
+def test_a_sentence_does_not_end_with_its_line(
+    document: Callable[[str], Document], text: str, texts: list[str]
+) -> None:
+    assert document(text).texts == texts
+
+
+@pytest.mark.parametrize(
+    ("text", "texts"),
+    [
+        ("<div translate=no><div>a</div> b</div> c", ["c"]),
+        ("<p TRANSLATE='NO'>a</p> b", ["b"]),
+        ("<p data-translate='no'>a</p>", ["a"]),
+        ('<p class="x notranslate">a<p>b', ["a", "b"]),  # does not end, so that it would be all of the page
+        ("Hello <span class=notranslate>Foo <span>Bar</span> Baz</span> world", ["Hello world"]),
+        ("<script>document.write('<script>')</script> a", ["a"]),
+    ],
+)
+def test_elements_that_are_not_translated_end_where_they_should(text: str, texts: list[str]) -> None:
+    assert html_document(text).texts == texts
+
+
+def test_marks_around_all_of_a_text_need_no_alignment() -> None:
+    document = html_document("<p> <b><i>The house.</i></b> </p>")
+    assert not document.needs_alignment
+    assert document.filled([Translation(text="A casa.")]) == "<p> <b><i>A casa.</i></b> </p>"
+
+
+def test_without_alignment_a_text_ends_at_its_marks() -> None:
+    document = html_document("<p>The <a href='x'>red house</a> is old.</p>")
+    assert document.needs_alignment
+    cut = document.without_alignment()
+    assert cut.texts == ["The", "red house", "is old."]
+    filled = cut.filled([Translation(text=one) for one in ("A", "casa vermelha", "é velha.")])
+    assert filled == "<p>A <a href='x'>casa vermelha</a> é velha.</p>"
 
 
 def test_a_subtitle_has_as_many_lines_as_before() -> None:
@@ -139,6 +200,13 @@ def test_an_unclosed_tag_takes_no_long_time() -> None:
         (markdown_document, "> " * 60_000 + "a"),
         (subtitle_document, "1\n0 --> 1\n" + "a\n" * 60_000),
         (subtitle_document, "\n \n" * 50_000),
+        (subtitle_document, " " * 200_000),
+        (html_document, "".join(f"<x{number} translate=no>" for number in range(100_000))),
+        (html_document, "<b><i></i></b>" * 15_000 + "a"),
+        (html_document, "<div translate=no><div></div>" * 20_000),
+        (markdown_document, "# a" + " #" * 100_000 + "a"),
+        (markdown_document, "a\n" * 100_000),
+        (markdown_document, "---\na: b\n" * 20_000),
     ],
 )
 def test_no_document_of_full_size_takes_quadratic_time(read: Callable[[str], Document], text: str) -> None:

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from itertools import pairwise
 
 from seq2edge.serve.documents.hypertext import tag_item
 from seq2edge.serve.documents.runs import Document, Item, TextRun, is_visible, runs
@@ -19,7 +20,8 @@ _UNDER_HEADER = re.compile(r"[ \t]*\|?[ \t]*:?-+:?[ \t]*\|[|: \t-]*\r?\n?\Z")
 _BREAK = re.compile(r"(?:  |\\)\r?\n\Z")
 _INLINE = re.compile(
     r"(?P<alone>!\[[^\]\n]{0,999}\]\([^)\n]{0,999}\)|\[\^[^\]\s]{1,99}\]|(?<!`)(`++)[^`\n]+\2|<!--[^<>]*-->"
-    r"|<(?:https?:|mailto:)[^<>\s]*>|https?://[^\s<>()|*`\"]*[\w/]|\\[^\w\s]|\\(?=\s*\Z))"
+    r"|<(?:https?:|mailto:)[^<>\s]*>|https?://[^\s<>()|*`\"]*[\w/]|\\(?=\s*\Z))"
+    r"|(?P<text>\\[^\w\s])"
     r"|(?P<tag></?[A-Za-z][^<>\n]*>)"
     r"|(?P<open>\[)(?=[^\[\]\n]*\](?:\([^)\n]{0,999}\)|\[[^\]\n]{0,999}\]))"
     r"|(?P<close>\](?:\([^)\n]{0,999}\)|\[[^\]\n]{0,999}\]))"
@@ -46,7 +48,7 @@ class _Reader:
 
     def parts(self, text: str) -> Parts:
         lines = [*_LINE.findall(text), ""]
-        for line, following in zip(lines, lines[1:], strict=False):
+        for line, following in pairwise(lines):
             yield from self._line(line, following)
         yield from self._flush()
 
@@ -117,6 +119,8 @@ def _items(text: str) -> Iterator[Item | str]:
         place = mark.end()
         if mark.lastgroup == "both":
             yield _emphasis(mark, stack)
+        elif mark.lastgroup == "text":
+            yield "text", mark[0]
         elif mark.lastgroup == "tag":
             yield tag_item(mark[0], mark[0])
         elif mark.lastgroup == "open":

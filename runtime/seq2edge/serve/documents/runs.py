@@ -242,17 +242,9 @@ def _run(items: Sequence[Item], escape: Escape) -> Iterator[str | TextRun]:
 
 
 def _attach_spaces(items: list[Item]) -> list[Item]:
-    """Let marks without text take a white space next to them along, of which the text needs only one."""
-    items = list(items)
-    for index, (kind, content) in enumerate(items):
-        if kind != "alone":
-            continue
-        after = items[index + 1] if index + 1 < len(items) else ("alone", "")
-        before = items[index - 1] if index else ("alone", "")
-        if after[0] == "text" and after[1][:1].isspace():
-            rest = after[1].lstrip()
-            items[index : index + 2] = [(kind, content + after[1][: len(after[1]) - len(rest)]), ("text", rest)]
-        elif before[0] == "text" and before[1][-1:].isspace():
-            rest = before[1].rstrip()
-            items[index - 1 : index + 1] = [("text", rest), (kind, before[1][len(rest) :] + content)]
+    """Let marks without text between two spaces take one of them along, since the text needs only one."""
+    for index in range(1, len(items) - 1):
+        (before, left), (kind, mark), (after, right) = items[index - 1 : index + 2]
+        if before == after == "text" and kind == "alone" and left[-1:].isspace() and right[:1].isspace():
+            items[index : index + 2] = [("alone", mark + right[0]), ("text", right[1:])]
     return items

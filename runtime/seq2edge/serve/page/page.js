@@ -3,8 +3,9 @@ const byId = (id) => document.getElementById(id);
 const [source, marks, target, from, to, notes, list] = ["source", "source-marks", "target", "from", "to", "notes", "list"].map(byId);
 const PAUSE = 250; // milliseconds without a key before a text is sent
 const ALTERNATIVES = 3;
+const LONGEST = 600; // characters of a text that has alternatives, and that a screen reader is told
 const WARNINGS = /too long|unknown|cut|repeats|lost/;
-let languages = [], limits = {}, models = [], asking = null, timer = 0, shown = null;
+let languages = [], limits = {}, models = [], asking = null, timer = 0, shown = null, choices = [];
 
 const remember = (name, value) => { try { localStorage.setItem(`seq2edge.${name}`, value); } catch { /* not allowed here */ } };
 const remembered = (name) => { try { return localStorage.getItem(`seq2edge.${name}`); } catch { return null; } };
@@ -45,17 +46,21 @@ function fillTargets(wanted) {
   for (const select of [from, to]) select.classList.toggle("single", select.options.length < 2); // there is nothing to choose
   target.lang = to.value;
   source.lang = from.value === "auto" ? "" : from.value;
-  const model = models.find((one) => one.target_languages.includes(to.value) && (from.value === "auto" || one.source_languages.includes(from.value)));
+  const model = chosenModel();
   byId("model").textContent = model ? `${model.name} · ${model.precision} · ${(model.parameters / 1e6).toFixed(0)} million parameters · ${model.license}` : "";
   byId("model").title = model ? model.attribution : "";
 }
 
+const chosenModel = () => models.find((one) => one.target_languages.includes(to.value) && (from.value === "auto" || one.source_languages.includes(from.value)));
+
 function showCount() {
   const count = [...source.value].length;
   byId("count").textContent = count ? `${count.toLocaleString("en")} / ${limits.charLimit.toLocaleString("en")}` : "";
+  byId("count").classList.toggle("over", count > limits.charLimit);
   byId("clear").hidden = !count;
-  source.style.height = "auto";
-  source.style.height = `${source.scrollHeight}px`;
+  source.style.height = "0"; // to measure the text; its pane keeps its height meanwhile
+  source.parentNode.style.minHeight = `${source.scrollHeight}px`;
+  source.style.height = "";
 }
 
 function body(more) {
@@ -83,15 +88,14 @@ async function translate() {
   asking?.abort();
   shown = null;
   light([]);
-  if (!source.value.trim()) return finish("", []);
+  if (!source.value.trim()) return finish(EMPTY);
   const ours = (asking = new AbortController());
   byId("spinner").hidden = false;
   target.classList.add("stale");
   target.setAttribute("aria-busy", "true");
-  const model = models.find((one) => one.target_languages.includes(to.value));
   const begun = performance.now();
   try {
-    const response = await fetch("v1/stream", { ...body(model?.alignment ? { attention: "all" } : {}), signal: ours.signal });
+    const response = await fetch("v1/stream", { ...body(chosenModel()?.alignment ? { attention: "all" } : {}), signal: ours.signal });
     if (!response.ok) throw new Error((await response.json()).error);
     let text = "";
     for await (const [name, data] of events(response)) {
@@ -102,14 +106,15 @@ async function translate() {
         target.textContent = text;
         target.classList.remove("stale");
       } else {
-        finish(data.translation.text, data.translation.notes, data.translation);
+        finish(data.translation);
+        showDetected(data.detected_language);
         byId("speed").textContent = `${Math.max(1, Math.round(performance.now() - begun))} ms`;
       }
     }
-    showAlternatives(ours.signal);
+    if (source.value.length <= LONGEST) showAlternatives(ours.signal);
   } catch (error) {
     if (ours.signal.aborted) return;
-    finish("", []);
+    finish(EMPTY);
     complain(error instanceof TypeError ? "the server does not answer" : error.message);
   }
 }
@@ -119,22 +124,31 @@ function complain(sentence) {
   say(sentence);
 }
 
-function finish(text, remarks, translation) {
+const EMPTY = { text: "", notes: [] };
+
+function finish(translation) {
+  const { text, notes: remarks, words } = translation;
   byId("spinner").hidden = true;
   target.classList.remove("stale");
   target.removeAttribute("aria-busy");
   byId("others").hidden = true;
   byId("speed").textContent = "";
   byId("copy").disabled = !text;
-  shown = translation || null;
-  if (translation?.words) showWords(text, translation.words);
+  showDetected();
+  shown = translation;
+  if (words) showWords(text, words);
   else target.textContent = text;
   notes.replaceChildren(...remarks.map((remark) => {
     const item = Object.assign(document.createElement("li"), { textContent: remark.replace(/^has (\d+ sentences)$/, "$1") });
     item.classList.toggle("warn", WARNINGS.test(remark));
     return item;
   }));
-  if (text) say(`Translation: ${text}${remarks.length ? `. It ${remarks.join(", ")}.` : ""}`);
+  const heard = text.length > LONGEST ? "The translation is complete" : `Translation: ${text}`;
+  if (text) say(`${heard}${remarks.length ? `. It ${remarks.join(", ")}.` : ""}`);
+}
+
+function showDetected(code) {
+  byId("detected").textContent = code ? `${languages.find((one) => one.code === code)?.name ?? code} detected` : "";
 }
 
 function showWords(text, words) {
@@ -162,28 +176,42 @@ function light(spans) {
   marks.replaceChildren(...(spans.length ? [...nodes, letters.slice(end).join("")] : []));
 }
 
-// The other way round: pointing at a word of the text lights its translation.
-source.onpointermove = (event) => {
-  const at = document.caretPositionFromPoint?.(event.clientX, event.clientY);
-  const place = at?.offsetNode === source ? [...source.value.slice(0, at.offset)].length : -1;
+// The other way round: pointing at a word of the text, or moving the cursor to it, lights its translation.
+function lightTranslation(place) {
   target.querySelectorAll(".word").forEach((span, index) => {
     const own = shown?.words?.[index]?.source ?? [];
     span.classList.toggle("lit", own.some(([first, last]) => first <= place && place < last));
   });
+}
+const characters = (units) => [...source.value.slice(0, units)].length;
+source.onpointermove = (event) => {
+  const at = document.caretPositionFromPoint?.(event.clientX, event.clientY);
+  lightTranslation(at?.offsetNode === source ? characters(at.offset) : -1);
 };
-source.onpointerleave = () => target.querySelectorAll(".lit").forEach((span) => span.classList.remove("lit"));
+source.onpointerleave = () => lightTranslation(-1);
+source.onblur = () => lightTranslation(-1);
+source.onkeyup = (event) => { if (/^(Arrow|Home|End)/.test(event.key)) lightTranslation(characters(source.selectionStart)); };
 
 async function showAlternatives(signal) {
   const count = ALTERNATIVES + 1;
   const response = await fetch("v1/translate", { ...body({ num_beams: count, num_return_sequences: count }), signal });
   if (!response.ok || signal.aborted) return;
   const [best] = (await response.json()).translations;
-  const others = (best.alternatives || []).filter((one, index, all) => one.text !== target.textContent && all.findIndex((other) => other.text === one.text) === index);
+  const texts = new Set([shown.text]);
+  choices = [shown, ...(best.alternatives || []).filter((one) => !texts.has(one.text) && texts.add(one.text))];
+  listChoices();
+}
+
+// All that can be chosen but the one that is shown, so that there is a way back.
+function listChoices() {
+  const others = choices.filter((one) => one !== shown);
   list.replaceChildren(...others.map((one) => {
-    const button = Object.assign(document.createElement("button"), { type: "button", title: `Use this one (score ${one.score.toFixed(2)})` });
-    button.append(...differences(one.text, best.text));
-    button.onclick = () => { finishKeeping(one); };
-    return Object.assign(document.createElement("li"), {}).appendChild(button).parentNode;
+    const button = Object.assign(document.createElement("button"), { type: "button", dir: "auto", title: `Use this one (score ${one.score.toFixed(2)})` });
+    button.append(...differences(one.text, shown.text));
+    button.onclick = () => { finish(one); listChoices(); target.focus(); };
+    const item = document.createElement("li");
+    item.append(button);
+    return item;
   }));
   byId("others").hidden = !others.length;
 }
@@ -193,12 +221,6 @@ function differences(text, other) {
   const known = new Set(other.toLowerCase().match(/[\p{L}\p{N}]+/gu));
   return text.split(/([\p{L}\p{N}]+)/u).map((part, index) => (
     index % 2 && !known.has(part.toLowerCase()) ? Object.assign(document.createElement("strong"), { textContent: part }) : part));
-}
-
-function finishKeeping(one) {
-  finish(one.text, one.notes, null);
-  byId("others").hidden = false;
-  target.focus();
 }
 
 async function copy() {
