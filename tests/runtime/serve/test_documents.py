@@ -124,6 +124,15 @@ def test_elements_that_are_not_translated_end_where_they_should(text: str, texts
     assert html_document(text).texts == texts
 
 
+def test_marks_without_text_stay_where_they_can() -> None:
+    [run] = html_document("See <code>x</code> for <img> it all.").runs
+    assert run.text == "See for it all."
+    translation = aligned(run.text, "Veja mais.", [(0, 0), (3, 1), (4, 2)])
+    assert run.filled(translation) == "Veja <code>x</code> <img> mais."
+    [run] = html_document("See <code>x</code> for it").runs
+    assert run.filled(aligned(run.text, "Veja", [(0, 0)])) == "Veja <code>x</code>"
+
+
 def test_marks_around_all_of_a_text_need_no_alignment() -> None:
     document = html_document("<p> <b><i>The house.</i></b> </p>")
     assert not document.needs_alignment

@@ -5,7 +5,8 @@ at a bold word; the alignment of words then tells which words of the translation
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from bisect import bisect_left
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import Literal
@@ -42,17 +43,22 @@ class TextRun:
         """Return the translation with the marks."""
         if not self.has_marks:
             return self.escape(translation.text)
-        stacks, waiting = self._stacks()
-        result, end = "", 0
+        stacks, alone = self._stacks()
+        placed = self._placed(translation, stacks)
+        waiting = _moved(alone, {place for _, _, place in placed})
+        parts, end = list[str](), 0
         opened: Stack = ()
-        for word, stack, place in self._placed(translation, stacks):
+        for word, stack, place in placed:
             shared = _shared(opened, stack)
-            result += "".join(close for _, close in reversed(opened[shared:]))
-            result += self.escape(translation.text[end : word.start]) + waiting.pop(place, "")
-            result += "".join(mark for mark, _ in stack[shared:]) + self.escape(translation.text[word.start : word.end])
+            parts += [close for _, close in reversed(opened[shared:])]
+            parts.append(self.escape(translation.text[end : word.start]))
+            parts.append(_spaced(waiting.pop(place, ""), parts))
+            parts += [mark for mark, _ in stack[shared:]]
+            parts.append(self.escape(translation.text[word.start : word.end]))
             opened, end = stack, word.end
-        result += "".join(close for _, close in reversed(opened)) + self.escape(translation.text[end:])
-        return result + "".join(waiting.values())
+        parts += [close for _, close in reversed(opened)]
+        parts.append(self.escape(translation.text[end:]))
+        return "".join(parts + [_spaced(mark, parts) for mark in waiting.values()])
 
     def _placed(self, translation: Translation, stacks: dict[int, Stack]) -> list[tuple[Span, Stack, int]]:
         """Return each word of the translation, its marks, and where it comes from in the text; -1 if unknown.
@@ -89,9 +95,25 @@ class TextRun:
             elif kind == "close":
                 stack = stack[:-1]
             else:
-                following = starts[word] if word < len(starts) else -1
+                following = starts[word] if word < len(starts) else len(self.text)
                 alone[following] = alone.get(following, "") + content
         return stacks, alone
+
+
+def _spaced(mark: str, before: Sequence[str]) -> str:
+    """Return a mark with the white space that it has taken along on the side where it is needed."""
+    end = next((part[-1] for part in reversed(before) if part), " ")
+    return mark if end.isspace() or not mark[-1:].isspace() else " " + mark.rstrip()
+
+
+def _moved(alone: dict[int, str], places: Collection[int]) -> dict[int, str]:
+    """Put marks whose next word has no translation before the next word that has one, or at the end."""
+    known, found = sorted(places), dict[int, str]()
+    for place, marks in alone.items():
+        at = bisect_left(known, place)
+        following = known[at] if at < len(known) else place
+        found[following] = found.get(following, "") + marks
+    return found
 
 
 def _closing(items: Sequence[Item]) -> dict[int, int]:
