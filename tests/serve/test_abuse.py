@@ -157,6 +157,48 @@ def test_pages_that_may_use_the_api_can_read_its_errors(tmp_path: Path) -> None:
             assert "access-control-allow-origin" not in headers
 
 
+def test_a_client_that_sends_and_ends_is_gone(server: RunningServer) -> None:
+    """Half-closed connections and clients that left look the same, and the work of the latter is dropped."""
+    body = json.dumps(ASKED).encode()
+    with connection(server) as client:
+        client.sendall(HEAD + f"{len(body)}\r\n\r\n".encode() + body)
+        client.shutdown(socket.SHUT_WR)
+        assert client.recv(100) == b""
+    assert server.ask("/translate", ASKED)[0] == 200
+    assert "unexpected" not in server.log
+
+
+def test_a_body_that_was_promised_is_not_waited_for_without_end(tmp_path: Path) -> None:
+    """The parameters are in the query, so the answer could come without the body."""
+    text = "The+red+house+is+old." * 4000
+    head = f"POST /translate?q={text[:60_000]}&source=en&target=pt HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n"
+    with running_server(tmp_path, "--idle-limit", "1") as server, connection(server) as client:
+        client.sendall(head.encode())
+        assert client.recv(100).startswith(b"HTTP/1.1 408")
+
+
+def test_a_stream_that_nobody_reads_ends(tmp_path: Path) -> None:
+    with running_server(tmp_path, "--time-limit", "2", "--max-waiting", "1") as server:
+        assert server.ask("/health")[0] == 200
+        wait = time.monotonic() + 60
+        while server.ask("/translate", ASKED)[0] != 200:  # a slow machine needs longer to load the model
+            assert time.monotonic() < wait
+        body = json.dumps({"text": "The red house is old. " * 3000}).encode()
+        with connection(server) as client:
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1)
+            client.sendall(HEAD.replace(b"/translate", b"/v1/stream") + f"{len(body)}\r\n\r\n".encode() + body)
+            while not server.metric("seq2edge_waiting_requests"):
+                pass
+            status, headers, answer = server.answer("/v1/stream", {"text": "The house."})
+            assert (status, headers["retry-after"], headers["content-type"]) == (503, "1", "application/json")
+            assert json.loads(answer) == {"error": "1 requests are waiting already; try again later"}
+            while server.metric("seq2edge_waiting_requests"):
+                time.sleep(0.1)
+        assert server.ask("/translate", ASKED)[0] == 200
+        assert "unexpected" not in server.log
+        assert "Traceback" not in server.log
+
+
 def test_a_client_that_does_not_read_does_not_hold_up_others(server: RunningServer) -> None:
     body = json.dumps({**ASKED, "q": ["Good morning."] * 2000}).encode()
     with connection(server) as client:

@@ -9,7 +9,7 @@ import urllib.parse
 from pathlib import Path
 
 import pytest
-from running_server import RunningServer, running_server
+from running_server import RunningServer, replace_bundle, running_server
 
 from seq2edge import Translator
 from seq2edge.bundle.bundle import DEFAULT_BUNDLE
@@ -43,6 +43,21 @@ def test_html_keeps_its_markup_around_the_words_it_belongs_to(server: RunningSer
     assert "casa <b>vermelha</b>" in text
     assert "árvore" in text.split("<a href='x'>")[1].split("</a>")[0]
     assert text.endswith("<pre>The house</pre><script>red()</script>")
+
+
+def test_several_html_texts_are_one_request(server: RunningServer, translator: Translator) -> None:
+    texts = ["<p>The house\nis old.</p>", "", "<i>Good morning.</i>"]
+    _, answer = server.ask("/translate", {**ASKED, "q": texts, "format": "html", "source": "auto"})
+    assert answer["translatedText"] == [f"<p>{translator('The house is old.')}</p>", "", "<i>Bom dia.</i>"]
+    long = ["<p>" + "x" * 100_001 + "</p>"] * 2
+    status, answer = server.ask("/translate", {**ASKED, "q": long, "format": "html"})
+    assert (status, answer) == (413, {"error": "the text has 200002 characters, but a request may have 200000"})
+
+
+def test_a_text_in_the_target_language_stays(server: RunningServer) -> None:
+    for form in ("text", "html"):
+        same = {"q": "<b>x</b>", "source": "pt", "target": "pt", "format": form}
+        assert server.ask("/translate", same) == (200, {"translatedText": "<b>x</b>"})
 
 
 @pytest.mark.parametrize(
@@ -202,7 +217,7 @@ def test_a_replaced_bundle_is_picked_up_and_a_broken_one_is_not(tmp_path: Path) 
     with running_server(tmp_path / "server", "-m", f"en:pt={folder}") as server:
         before = server.ask("/translate", ASKED)[1]
         assert server.ask("/v1/reload", b"")[1]["unchanged"] == ["bundle"]
-        replace(folder, num_beams=1)
+        replace_bundle(folder, num_beams=1)
         assert server.ask("/v1/translate", {"text": TEXT, "attention": "all"})[0] == 200
         assert server.ask("/v1/reload", b"")[1]["reloaded"] == ["bundle"]
         [found] = server.ask("/v1/translate", {"text": TEXT})[1]["translations"]
@@ -214,17 +229,6 @@ def test_a_replaced_bundle_is_picked_up_and_a_broken_one_is_not(tmp_path: Path) 
         assert server.ask("/translate", ASKED)[1].keys() == before.keys()
 
 
-def replace(folder: Path, **generation: object) -> None:
-    """Replace a bundle on disk by one with other options, as a deployment does."""
-    other = folder.with_name("other")
-    shutil.copytree(folder, other)
-    manifest = json.loads((other / "manifest.json").read_text(encoding="utf-8"))
-    manifest["generation"] |= generation
-    (other / "manifest.json").write_text(json.dumps(manifest), encoding="utf-8")
-    folder.rename(folder.with_name("old"))
-    other.rename(folder)
-
-
 def test_bundles_are_loaded_when_they_are_used_and_the_oldest_is_let_go(tmp_path: Path) -> None:
     names = ["xa", "xb", "xc"]
     arguments = [part for name in names for part in ("-m", f"{name}:pt={DEFAULT_BUNDLE}")]
@@ -234,6 +238,23 @@ def test_bundles_are_loaded_when_they_are_used_and_the_oldest_is_let_go(tmp_path
             assert server.ask("/translate", {**ASKED, "source": name})[0] == 200
         assert [one["loaded"] for one in server.ask("/v1/models")[1]] == [True, False, True]
         assert server.metric("seq2edge_loaded_models") == 2
+
+
+def test_the_language_of_each_text_is_detected(tmp_path: Path) -> None:
+    pytest.importorskip("py3langid")
+    arguments = [part for name in ("en", "fr", "de") for part in ("-m", f"{name}:pt={DEFAULT_BUNDLE}")]
+    texts = ["Good morning, how are you?", "Bonjour, comment allez-vous ?", "Guten Morgen, wie geht es Ihnen?"]
+    page = f"<style>the of and to in is</style><script>var the = 'house of the'</script><p>{texts[2]}</p>"
+    with running_server(tmp_path, *arguments) as server:
+        asked = {"source": "auto", "target": "pt"}
+        _, answer = server.ask("/translate", {**asked, "q": texts})
+        assert [one["language"] for one in answer["detectedLanguage"]] == ["en", "fr", "de"]
+        _, answer = server.ask("/translate", {**asked, "q": page, "format": "html"})
+        assert answer["detectedLanguage"]["language"] == "de"
+        _, answer = server.ask("/v1/translate", {"text": texts[1], "source_lang": "auto"})
+        assert (answer["model"], answer["detected_language"]) == ("en-pt-2", "fr")
+        status, _ = server.ask("/translate", {**asked, "q": ["Good"] * 50_001})
+        assert status == 413
 
 
 def test_a_wrong_setting_is_one_sentence(tmp_path: Path) -> None:

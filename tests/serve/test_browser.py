@@ -10,6 +10,7 @@ from chromium import started_chromium
 from running_server import RunningServer, running_server
 
 from seq2edge import Translator
+from seq2edge.bundle.bundle import DEFAULT_BUNDLE
 
 pytest.importorskip("selenium")
 TEXT = "Good morning! Where is the nearest train station? I would like to buy a ticket to the old town."
@@ -76,7 +77,12 @@ def test_alternatives_can_be_chosen(page: Any, translator: Translator) -> None:
     assert different
     assert not set(different) & set(translator("The house is old.").rstrip(".").split())
     first.click()
-    assert element(page, "target").text == text != translator("The house is old.")
+    best = translator("The house is old.")
+    assert element(page, "target").text == text != best
+    [back] = [one for one in page.find_elements("css selector", "#list button") if one.text == best]
+    back.click()
+    assert element(page, "target").text == best
+    assert page.find_elements("css selector", "#target .word"), "its alignment is shown again"
 
 
 def test_pointing_at_a_word_shows_where_it_comes_from(page: Any, translator: Translator) -> None:
@@ -87,6 +93,68 @@ def test_pointing_at_a_word_shows_where_it_comes_from(page: Any, translator: Tra
     ActionChains(page).move_to_element(words["vermelha"]).perform()
     [lit] = page.find_elements("css selector", "#source-marks .lit")
     assert lit.get_attribute("textContent") == "red"
+
+
+def test_the_cursor_shows_the_translation_of_its_word(page: Any, translator: Translator) -> None:
+    from selenium.webdriver import Keys
+
+    type_text(page, "The red house is old.", translator)
+    element(page, "source").send_keys(Keys.HOME, *[Keys.ARROW_RIGHT] * 5)
+    [lit] = page.find_elements("css selector", "#target .lit")
+    assert lit.text == "vermelha"
+
+
+def test_panes_follow_their_texts(page: Any, translator: Translator) -> None:
+    from selenium.webdriver import Keys
+
+    low = element(page, "source").size["height"]
+    set_text(page, "The house is red. " * 60)
+    wait(page, lambda: element(page, "speed").text)
+    assert element(page, "source").size["height"] > 2 * low
+    element(page, "source").send_keys(Keys.CONTROL, "a")
+    type_text(page, "Good morning.", translator)
+    assert element(page, "source").size["height"] == low
+    set_text(page, "a" * 200)  # the model repeats it without an end
+    wait(page, lambda: page.find_elements("css selector", "#list button"))
+    assert page.execute_script("return document.documentElement.scrollWidth <= innerWidth")
+
+
+def set_text(page: Any, text: str) -> None:
+    page.execute_script(
+        "const source = document.getElementById('source'); source.value = arguments[0]; "
+        "source.dispatchEvent(new Event('input'))",
+        text,
+    )
+
+
+def test_languages_can_be_detected_and_written_from_right_to_left(browser: Any, tmp_path: Path) -> None:
+    pairs = ("en:pt", "fr:pt", "pt:en")
+    arguments = [part for pair in pairs for part in ("-m", f"{pair}={DEFAULT_BUNDLE}")]
+    with running_server(tmp_path, *arguments) as many:
+        open_page(browser, many.url)
+        browser.execute_script("localStorage.clear()")
+        open_page(browser, many.url)
+        choose(browser, "from", "auto")
+        set_text(browser, "Bonjour, comment allez-vous ?")
+        wait(browser, lambda: element(browser, "detected").text == "French detected")
+        choose(browser, "from", "en")
+        set_text(browser, "مرحبا بالعالم")
+        wait(browser, lambda: element(browser, "target").text == "مرحبا بالعالم")
+        for name in ("source", "target"):
+            style = f"return getComputedStyle(document.getElementById('{name}')).direction"
+            assert browser.execute_script(style) == "rtl"
+        set_text(browser, "Good morning.")
+        wait(browser, lambda: element(browser, "target").text == "Bom dia.")
+        element(browser, "swap").click()
+        assert element(browser, "source").get_attribute("value") == "Bom dia."
+        chosen = [element(browser, name).get_attribute("value") for name in ("from", "to")]
+        assert chosen == ["pt", "en"]
+
+
+def choose(page: Any, name: str, code: str) -> None:
+    from selenium.webdriver.support.ui import Select
+
+    Select(element(page, name)).select_by_value(code)
 
 
 def test_the_keyboard_copies_and_clears(page: Any, translator: Translator) -> None:

@@ -1,6 +1,7 @@
 """Under load and abuse: right answers, fair turns, bounded queues, and ends that lose nothing."""
 
 import json
+import shutil
 import signal
 import socket
 import threading
@@ -12,9 +13,10 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from running_server import RunningServer, running_server
+from running_server import RunningServer, replace_bundle, running_server
 
 from seq2edge import Translator
+from seq2edge.bundle.bundle import DEFAULT_BUNDLE
 
 WORDS = ("the", "old", "man", "small", "dog", "teacher", "sees", "paints", "red", "house", "two", "green", "apples")
 OPTIONS: tuple[dict[str, object], ...] = (
@@ -23,6 +25,8 @@ OPTIONS: tuple[dict[str, object], ...] = (
     {"num_beams": 3, "num_return_sequences": 2, "length_penalty": 0.6},
     {"do_sample": True, "num_beams": 1, "seed": 7, "top_k": 20},
     {"attention": "all"},
+    {"num_beams": 2, "no_repeat_ngram_size": 2, "max_new_tokens": 9},
+    {"repetition_penalty": 1.3, "prefix": "Uma"},
 )
 Connect = Callable[[RunningServer], socket.socket]
 ASKED = {"q": "Good morning.", "source": "en", "target": "pt"}
@@ -55,7 +59,10 @@ def test_answers_do_not_depend_on_who_else_asks_to_the_bit(server: RunningServer
     ]
     expected = []
     for task, options in tasks:
-        found = [one.as_dict() for one in translator.translate(task["text"], **options)]
+        direct = dict(options)
+        prefix = str(direct.pop("prefix", ""))
+        prefixes = [prefix] * len(task["text"]) if prefix else None
+        found = [one.as_dict() for one in translator.translate(task["text"], prefixes=prefixes, **direct)]
         expected.append(json.loads(json.dumps(found)))
 
     def ask(number: int) -> None:
@@ -173,31 +180,43 @@ def test_kill_9_and_restart_leave_nothing_broken(tmp_path: Path, connect: Connec
             assert second.ask("/translate", ASKED)[0] == 200
 
 
-def test_reloads_under_load_fail_no_request(tmp_path: Path) -> None:
-    from shutil import copytree
-
-    from seq2edge.bundle.bundle import DEFAULT_BUNDLE
-
-    folder = tmp_path / "bundle"
-    copytree(DEFAULT_BUNDLE, folder)
+def test_reloads_under_load_fail_no_request_and_mix_no_bundles(tmp_path: Path) -> None:
+    """Each answer is that of one of the bundles, to the bit, and after a reload that of the new one."""
+    folder, text = tmp_path / "bundle", "The old teacher of the house paints the red dog."
+    shutil.copytree(DEFAULT_BUNDLE, folder)
     with running_server(tmp_path / "server", "-m", str(folder)) as server:
-        stop, statuses = threading.Event(), []
+        stop, statuses, seen = threading.Event(), [], set()
 
-        def ask() -> None:
+        def ask() -> float:
+            options = {"attention": "all"} if len(statuses) % 2 else {}
+            status, answer = server.ask("/v1/translate", {"text": text, **options})
+            statuses.append(status)
+            return float(answer["translations"][0]["score"])
+
+        def ask_on() -> None:
             while not stop.is_set():
-                statuses.append(server.ask("/v1/translate", {"text": "The house is red.", "attention": "all"})[0])
+                seen.add(ask())
 
         with ThreadPoolExecutor(4) as clients:
-            running = [clients.submit(ask) for _ in range(4)]
-            for number in range(3):
-                copytree(folder, tmp_path / f"new-{number}")
-                folder.rename(tmp_path / f"old-{number}")
-                (tmp_path / f"new-{number}").rename(folder)
+            running = [clients.submit(ask_on) for _ in range(4)]
+            known = {scored(folder, text)}
+            for penalty in (0.3, 0.5, 0.7):
+                replace_bundle(folder, length_penalty=penalty)
                 assert server.ask("/v1/reload", b"")[1]["reloaded"] == ["bundle"]
+                newest = scored(folder, text)
+                assert newest not in known
+                assert ask() == newest
+                known.add(newest)
             stop.set()
             for one in running:
                 one.result()
         assert set(statuses) == {200}
+        assert seen <= known
+
+
+def scored(folder: Path, text: str) -> float:
+    with Translator(folder, threads=1) as translator:
+        return translator.translate([text])[0].score
 
 
 @pytest.mark.parametrize("option", ["--merge", "--no-merge"])

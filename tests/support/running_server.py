@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -66,3 +67,15 @@ def running_server(folder: Path, *options: str, **environment: str) -> Iterator[
     finally:
         process.send_signal(signal.SIGTERM)
         process.wait(60)
+
+
+def replace_bundle(folder: Path, **generation: object) -> None:
+    """Replace a bundle on disk by one with other options, as a deployment does."""
+    number = len([*folder.parent.iterdir()])
+    other = folder.with_name(f"new-{number}")
+    shutil.copytree(folder, other)
+    manifest = json.loads((other / "manifest.json").read_text(encoding="utf-8"))
+    manifest["generation"] |= generation
+    (other / "manifest.json").write_text(json.dumps(manifest), encoding="utf-8")
+    folder.rename(folder.with_name(f"old-{number}"))
+    other.rename(folder)
