@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 
 import pytest
-from running_server import RunningServer, running_server
+from running_server import RunningServer, running_server, wait_until
 
 ASKED = {"q": "Good morning.", "source": "en", "target": "pt"}
 JSON = {"Content-Type": "application/json"}
@@ -179,21 +179,16 @@ def test_a_body_that_was_promised_is_not_waited_for_without_end(tmp_path: Path) 
 
 def test_a_stream_that_nobody_reads_ends(tmp_path: Path) -> None:
     with running_server(tmp_path, "--time-limit", "2", "--max-waiting", "1") as server:
-        assert server.ask("/health")[0] == 200
-        wait = time.monotonic() + 60
-        while server.ask("/translate", ASKED)[0] != 200:  # a slow machine needs longer to load the model
-            assert time.monotonic() < wait
+        wait_until(lambda: server.ask("/translate", ASKED)[0] == 200)  # a slow machine needs longer to load the model
         body = json.dumps({"text": "The red house is old. " * 3000}).encode()
         with connection(server) as client:
             client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1)
             client.sendall(HEAD.replace(b"/translate", b"/v1/stream") + f"{len(body)}\r\n\r\n".encode() + body)
-            while not server.metric("seq2edge_waiting_requests"):
-                pass
+            wait_until(lambda: server.metric("seq2edge_waiting_requests"))
             status, headers, answer = server.answer("/v1/stream", {"text": "The house."})
             assert (status, headers["retry-after"], headers["content-type"]) == (503, "1", "application/json")
             assert json.loads(answer) == {"error": "1 requests are waiting already; try again later"}
-            while server.metric("seq2edge_waiting_requests"):
-                time.sleep(0.1)
+            wait_until(lambda: not server.metric("seq2edge_waiting_requests"))
         assert server.ask("/translate", ASKED)[0] == 200
         assert "unexpected" not in server.log
         assert "Traceback" not in server.log

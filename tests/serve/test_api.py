@@ -1,6 +1,7 @@
 """The API as its documentation promises it: answers, errors, keys, files, headers and logs."""
 
 import json
+import re
 import shutil
 import signal
 import socket
@@ -205,7 +206,11 @@ def test_answers_have_safe_headers_and_no_other_origin_may_read_them(server: Run
 
 
 def test_options_come_from_the_environment_too(tmp_path: Path) -> None:
-    with running_server(tmp_path, SEQ2EDGE_SERVE_MAX_CHARACTERS="30", SEQ2EDGE_SERVE_PAGE="false") as server:
+    models = f"en:pt={DEFAULT_BUNDLE} fr:pt={DEFAULT_BUNDLE}"
+    options = {"MAX_CHARACTERS": "30", "PAGE": "false", "MODELS": models}
+    environment = {f"SEQ2EDGE_SERVE_{name}": value for name, value in options.items()}
+    with running_server(tmp_path, **environment) as server:
+        assert [one["code"] for one in server.ask("/languages")[1]] == ["en", "fr", "pt"]
         assert server.ask("/frontend/settings")[1]["charLimit"] == 30
         assert server.ask("/translate", {**ASKED, "q": "x" * 31})[0] == 413
         assert server.answer("/")[0] == 404
@@ -238,6 +243,15 @@ def test_bundles_are_loaded_when_they_are_used_and_the_oldest_is_let_go(tmp_path
             assert server.ask("/translate", {**ASKED, "source": name})[0] == 200
         assert [one["loaded"] for one in server.ask("/v1/models")[1]] == [True, False, True]
         assert server.metric("seq2edge_loaded_models") == 2
+
+
+def test_every_metric_of_the_documentation_is_there(server: RunningServer) -> None:
+    server.ask("/translate", ASKED)
+    page = (Path(__file__).parents[2] / "docs" / "serving.md").read_text(encoding="utf-8")
+    named = re.findall(r"^\| `((?:seq2edge|process)_\w+)", page, re.MULTILINE)
+    assert len(named) > 6
+    metrics = server.answer("/metrics")[2].decode()
+    assert [name for name in named if name not in metrics] == []
 
 
 def test_the_language_of_each_text_is_detected(tmp_path: Path) -> None:

@@ -5,7 +5,6 @@ import shutil
 import signal
 import socket
 import threading
-import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -13,7 +12,7 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from running_server import RunningServer, replace_bundle, running_server
+from running_server import RunningServer, replace_bundle, running_server, wait_until
 
 from seq2edge import Translator
 from seq2edge.bundle.bundle import DEFAULT_BUNDLE
@@ -86,8 +85,7 @@ def test_a_long_text_does_not_hold_up_a_short_one(
     chance = Random(4)
     long = connect(server)
     long.sendall(raw_request(json.dumps({"text": [sentence(chance, 8) for _ in range(2000)]}).encode()))
-    while not server.metric("seq2edge_waiting_requests"):
-        pass
+    wait_until(lambda: server.metric("seq2edge_waiting_requests"))
     before = server.metric("seq2edge_batch_sentences_sum")
     assert server.ask("/translate", ASKED) == (200, {"translatedText": translator("Good morning.")})
     assert server.metric("seq2edge_batch_sentences_sum") - before < 500
@@ -95,11 +93,6 @@ def test_a_long_text_does_not_hold_up_a_short_one(
     long.close()
     wait_until(lambda: server.metric("seq2edge_waiting_requests") == 0)
     assert server.metric("seq2edge_batch_sentences_sum") - before < 1900, "the work of a client that left was done"
-
-
-def wait_until(done: Callable[[], object]) -> None:
-    while not done():
-        time.sleep(0.02)
 
 
 def test_a_full_queue_refuses_with_503(tmp_path: Path, connect: Connect) -> None:
@@ -148,16 +141,19 @@ def test_silent_connections_and_cut_bodies_do_not_stop_it(tmp_path: Path, connec
 
 def test_sigterm_finishes_what_was_begun_and_refuses_the_rest(tmp_path: Path, translator: Translator) -> None:
     texts = [f"The house number {number} is red." for number in range(300)]
-    with running_server(tmp_path) as server, ThreadPoolExecutor(1) as client:
+    with running_server(tmp_path) as server, ThreadPoolExecutor(2) as clients:
         server.ask("/translate", ASKED)
-        answer = client.submit(server.ask, "/v1/translate", {"text": texts})
-        wait_until(lambda: server.metric("seq2edge_waiting_requests"))
+        answer = clients.submit(server.ask, "/v1/translate", {"text": texts})
+        stream = clients.submit(server.answer, "/v1/stream", {"text": " ".join(texts)})
+        wait_until(lambda: server.metric("seq2edge_waiting_requests") == 2)
         server.process.send_signal(signal.SIGTERM)
         wait_until(lambda: not accepts(server))
         assert server.process.poll() is None
         status, content = answer.result()
         assert status == 200
         assert [one["text"] for one in content["translations"]] == translator(texts)
+        result = json.loads(stream.result()[2].decode().rpartition("data: ")[2])
+        assert result["translation"]["text"] == translator(" ".join(texts))
         assert server.process.wait(60) == 0
 
 

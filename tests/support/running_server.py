@@ -10,7 +10,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -67,6 +67,13 @@ def running_server(folder: Path, *options: str, **environment: str) -> Iterator[
     finally:
         process.send_signal(signal.SIGTERM)
         process.wait(60)
+
+
+def wait_until(done: Callable[[], object]) -> None:
+    last = time.monotonic() + 60
+    while not done():
+        assert time.monotonic() < last
+        time.sleep(0.02)
 
 
 def replace_bundle(folder: Path, **generation: object) -> None:

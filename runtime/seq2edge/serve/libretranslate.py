@@ -85,24 +85,19 @@ class LibreTranslate:
         documents = await self._read(html_document, texts) if form == "html" else []
         found = await self._detect(documents or texts) if source == "auto" else None
         spoken = [source] * len(texts) if found is None else [code for code, _ in found]
-        results: list[list[str]] = [[] for _ in texts]
+        results: list[list[str]] = [[text] for text in texts]
         for code in dict.fromkeys(spoken):
             chosen = [number for number, one in enumerate(spoken) if one == code]
             if code == target:
                 self.service.models.check_known(target)
-                several = [[texts[number]] for number in chosen]
-            elif documents:
+                continue
+            if documents:
                 several = [[one] for one in await self._fill([documents[number] for number in chosen], code, target)]
             else:
                 several = await self._translate([texts[number] for number in chosen], code, target, count)
             for number, one in zip(chosen, several, strict=True):
                 results[number] = one
-        answer: Values = {"translatedText": [one[0] for one in results]}
-        if found is not None:
-            answer["detectedLanguage"] = [{"language": code, "confidence": share} for code, share in found]
-        if count:
-            answer["alternatives"] = [one[1:] for one in results]
-        return answer if isinstance(values["q"], list) else {name: several[0] for name, several in answer.items()}
+        return _described(results, found, isinstance(values["q"], list), with_alternatives=count > 0)
 
     async def _detect(self, texts: Sequence[str | Document]) -> list[tuple[str, float]]:
         return await self.service.detect([one if isinstance(one, str) else " ".join(one.texts) for one in texts])
@@ -175,6 +170,18 @@ class LibreTranslate:
         self._files[key] = content
         while sum(map(len, self._files.values())) > KEPT_BYTES and len(self._files) > 1:
             self._files.popitem(last=False)
+
+
+def _described(
+    results: list[list[str]], detected: list[tuple[str, float]] | None, is_list: bool, *, with_alternatives: bool
+) -> Values:
+    """Return the answer: lists if the question was a list."""
+    answer: Values = {"translatedText": [one[0] for one in results]}
+    if detected is not None:
+        answer["detectedLanguage"] = [{"language": code, "confidence": share} for code, share in detected]
+    if with_alternatives:
+        answer["alternatives"] = [one[1:] for one in results]
+    return answer if is_list else {name: several[0] for name, several in answer.items()}
 
 
 async def read_values(request: Request) -> Values:

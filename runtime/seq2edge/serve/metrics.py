@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, generate_latest
 
 SECONDS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 SIZES = (1, 2, 4, 8, 16, 32, 64, 128)
@@ -13,6 +13,7 @@ class Metrics:
 
     def __init__(self, *, waiting: Callable[[], int], loaded: Callable[[], int]) -> None:
         self.registry = CollectorRegistry()
+        ProcessCollector(registry=self.registry)  # memory, CPU time and open files; Linux only
         self.requests = Counter(
             "seq2edge_requests", "Requests by path and status.", ["path", "status"], registry=self.registry
         )
