@@ -193,8 +193,9 @@ def test_reloads_under_load_fail_no_request_and_mix_no_bundles(tmp_path: Path) -
             while not stop.is_set():
                 seen.add(ask())
 
-        with ThreadPoolExecutor(4) as clients:
+        with ThreadPoolExecutor(4) as clients, ExitStack() as end:
             running = [clients.submit(ask_on) for _ in range(4)]
+            end.callback(stop.set)
             known = {scored(folder, text)}
             for penalty in (0.3, 0.5, 0.7):
                 replace_bundle(folder, length_penalty=penalty)
@@ -203,9 +204,8 @@ def test_reloads_under_load_fail_no_request_and_mix_no_bundles(tmp_path: Path) -
                 assert newest not in known
                 assert ask() == newest
                 known.add(newest)
-            stop.set()
-            for one in running:
-                one.result()
+        for one in running:
+            one.result()
         assert set(statuses) == {200}
         assert seen <= known
 
