@@ -34,10 +34,10 @@ def markdown_document(text: str) -> Document:
     """Return a Markdown document; the lines of a paragraph become one."""
     front = _FRONT_MATTER.match(text)
     start = front.end() if front else 0
-    return Document([text[:start], *_Reader().parts(text[start:])])
+    return Document([text[:start], *_MarkdownReader().parts(text[start:])])
 
 
-class _Reader:
+class _MarkdownReader:
     """Collects the lines of a paragraph, also one in a list or a quote; what is between paragraphs is copied."""
 
     def __init__(self) -> None:
