@@ -52,8 +52,8 @@ def make_app(service: Service) -> Starlette:
         return Response(service.metrics.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
 
     async def description(request: Request) -> Response:
-        source = service.models.sources[0]
-        return JSONResponse(openapi(service.settings, source, service.models.targets(source)[0]))
+        targets = dict.fromkeys(code for model in service.models.models.values() for code in model.targets)
+        return JSONResponse(openapi(service.settings, service.models.sources, [*targets]))
 
     routes: list[Route] = [
         Route("/health", health),

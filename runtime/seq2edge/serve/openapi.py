@@ -1,7 +1,7 @@
 """Describe the API as OpenAPI, from the dataclasses that the command line and Python use."""
 
 import types
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
@@ -24,12 +24,12 @@ TEXTS = {"anyOf": [TEXT, {"type": "array", "items": TEXT, "minItems": 1}]}
 NAMES = {"type": "array", "items": TEXT}
 
 
-def openapi(settings: ServeSettings, source: str, target: str) -> Schema:
-    """Return the description of all paths; the languages are examples."""
+def openapi(settings: ServeSettings, sources: Sequence[str], targets: Sequence[str]) -> Schema:
+    """Return the description of all paths."""
     return {
         "openapi": "3.1.0",
         "info": {"title": "seq2edge", "version": __version__, "description": "Translate with bundles of seq2edge."},
-        "paths": {**_libretranslate(settings, source, target), **_own(settings)},
+        "paths": {**_libretranslate(settings, sources, targets), **_own(settings)},
     }
 
 
@@ -91,12 +91,12 @@ def _get(summary: str, content: Schema, media: str = "application/json") -> Sche
     return {"get": {"summary": summary, "responses": _answers(content, media=media)}}
 
 
-def _libretranslate(settings: ServeSettings, source: str, target: str) -> Schema:
+def _libretranslate(settings: ServeSettings, sources: Sequence[str], targets: Sequence[str]) -> Schema:
     detected = _object({"language": TEXT, "confidence": NUMBER}, "language", "confidence")
     language = _object({"code": TEXT, "name": TEXT, "targets": NAMES}, "code", "name", "targets")
     code: Schema = {"type": "string", "minLength": 1}
     key: Schema = {"api_key": TEXT}
-    languages = {"source": {**code, "examples": [source, "auto"]}, "target": {**code, "examples": [target]}}
+    languages: Schema = {"source": {"enum": [*sources, "auto"]}, "target": {"enum": [*targets]}}
     common: Schema = {**languages, "format": {"enum": ["text", "html"]}, **key}
     count: Schema = {"type": "integer", "minimum": 0, "maximum": settings.max_beams - 1}
     q: Schema = {"anyOf": [code, {"type": "array", "items": TEXT, "minItems": 1}]}
