@@ -6,11 +6,10 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
-from http.server import ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-from seq2edge.web.server import SiteHandler
+from seq2edge.web.server import SiteHandler, SiteServer
 
 JAVASCRIPT = Path(__file__).parents[2] / "runtime" / "web"
 
@@ -32,7 +31,7 @@ def visit(folder: Path, **wishes: Any) -> dict[str, Any]:
 @contextmanager
 def served(folder: Path, handler: type[SiteHandler] = SiteHandler) -> Iterator[str]:
     """Serve a folder meanwhile, and yield its address."""
-    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(handler, directory=str(folder)))
+    server = SiteServer(("127.0.0.1", 0), partial(handler, directory=str(folder)))
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
     try:

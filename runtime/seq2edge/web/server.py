@@ -1,5 +1,6 @@
 """Serve a site on this machine: compressed files, and the headers that let a page use threads."""
 
+import sys
 from collections.abc import Callable
 from email.message import Message
 from functools import partial
@@ -61,10 +62,18 @@ class SiteHandler(SimpleHTTPRequestHandler):
         """Write nothing: a page makes dozens of requests."""
 
 
+class SiteServer(ThreadingHTTPServer):
+    """Serve a folder with ``SiteHandler``, also to browsers that leave in the middle of a file."""
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        if not isinstance(sys.exception(), ConnectionError):
+            super().handle_error(request, client_address)
+
+
 def serve_site(folder: Path, port: int, ready: Callable[[str], None]) -> None:
     """Serve a site until it is interrupted; ``ready`` is called with its address."""
     try:
-        server = ThreadingHTTPServer((HOST, port), partial(SiteHandler, directory=str(folder)))
+        server = SiteServer((HOST, port), partial(SiteHandler, directory=str(folder)))
     except OSError as error:
         raise UsageError(f"port {port} cannot be used ({error.strerror}); choose another one with --port") from None
     with server:

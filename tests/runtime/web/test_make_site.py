@@ -1,11 +1,15 @@
 """What ``seq2edge web`` refuses, and how it gets its libraries; nothing here needs node or a browser."""
 
+import socket
+import struct
 import tarfile
+import time
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from javascript import served
 
 from seq2edge.bundle.bundle import DEFAULT_BUNDLE
 from seq2edge.cli.main import main
@@ -18,6 +22,22 @@ def refusal(*arguments: object) -> str:
     assert result.exit_code == 2
     assert len(result.output.splitlines()) == 1
     return result.output.strip()
+
+
+RESET = struct.pack("ii", 1, 0)  # close a connection without reading what is left
+
+
+def test_a_browser_that_leaves_in_the_middle_of_a_file_is_no_error(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "large.bin").write_bytes(bytes(2**26))
+    with served(tmp_path) as address:
+        with socket.create_connection(("localhost", int(address.rstrip("/").rpartition(":")[2]))) as client:
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
+            client.sendall(b"GET /large.bin HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            assert client.recv(100).startswith(b"HTTP/1.1 200")
+        time.sleep(0.5)  # until the server has noticed
+    assert capfd.readouterr().err == ""
 
 
 def test_a_folder_that_is_not_a_site_is_never_replaced(tmp_path: Path) -> None:
