@@ -26,7 +26,7 @@ let latest = 0; // number of the newest request; older ones stop
 start().catch(show);
 
 async function start() {
-  keepForOffline();
+  const kept = keepForOffline();
   const response = await fetch("site.json").catch(() => null);
   if (!response) throw new Seq2EdgeError("the network is off, and this browser has not kept the page");
   if (!response.ok) throw new Seq2EdgeError("site.json is missing: make the site again");
@@ -44,6 +44,9 @@ async function start() {
   element("copy").onclick = copy;
   text.value = new URLSearchParams(location.search).get("text") ?? text.value;
   await load(site, site.bundles[0]);
+  const isKept = await kept;
+  element("offline").textContent = isKept ? "This page works offline." : "This browser does not keep the page for offline use.";
+  document.body.dataset.offline = `${isKept}`;
 }
 
 /** @param {Site} site @param {SiteBundle} bundle */
@@ -68,7 +71,8 @@ async function load(site, bundle) {
   }
   offerLanguages();
   const { license, attribution } = translator.manifest.rights;
-  element("rights").textContent = [`Model: ${bundle.title}`, license, attribution].filter(part => part).join(". ");
+  /** @type {HTMLFieldSetElement} */ (element("search")).disabled = false;
+  element("rights").textContent = [`Model: ${bundle.title}`, license, attribution].filter(part => part).map(part => part.replace(/\.?$/u, ".")).join(" ");
   for (const choice of beamChoices()) choice.checked = (translator.manifest.generation.num_beams > 1) === (choice.value !== "1");
   const place = translator.device === "webgpu" ? "on the GPU" : translator.threads === 1 ? "1 thread" : `${translator.threads} threads`;
   status(`Ready. ${bundle.title}, ${megabytes(bundle.bytes)} MB, ${place}.`);
@@ -181,16 +185,14 @@ function status(/** @type {string} */ message, kind = "") {
   element("status").className = kind;
 }
 
-/** Let the page work offline from the next visit on. */
+/** Let the page work offline from the next visit on, and return whether it will. */
 async function keepForOffline() {
-  if (!navigator.serviceWorker) return;
   try {
     await navigator.serviceWorker.register("sw.js");
     await navigator.serviceWorker.ready;
-    element("offline").textContent = "This page works offline.";
-    document.body.dataset.offline = "true";
+    return true;
   } catch {
-    element("offline").textContent = "This browser does not keep the page for offline use.";
+    return false; // no service workers, or no room
   }
 }
 

@@ -73,7 +73,7 @@ async function type(page, text) {
 
 /** @param {import("playwright-core").Page} page */
 async function visitOffline(page) {
-  await page.waitForSelector("body[data-offline]");
+  await page.waitForSelector("body[data-offline=true]");
   await browser.setOffline(true);
   await page.reload();
   await page.waitForSelector(DONE);
