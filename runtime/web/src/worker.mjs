@@ -3,7 +3,7 @@
 import { fetchFrom, readBundle } from "./bundle/bundle.mjs";
 import { hasGpu, isFaster, loadRuntime } from "./engine/devices.mjs";
 import { Engine } from "./engine/engine.mjs";
-import { Seq2EdgeError } from "./errors.mjs";
+import { Seq2EdgeError, asMemoryError } from "./errors.mjs";
 import { BundleTranslator } from "./translator.mjs";
 
 /** @typedef {import("./options.mjs").Options} Options */
@@ -50,8 +50,8 @@ globalThis.onmessage = async (/** @type {MessageEvent<Request>} */ { data: { id,
   try {
     const run = /** @type {(id: number, ...args: any[]) => any} */ (calls[call]);
     postMessage({ id, value: await run(id, ...args) });
-  } catch (error) {
-    const known = error instanceof Seq2EdgeError;
+  } catch (thrown) {
+    const error = asMemoryError(thrown) ?? thrown, known = error instanceof Seq2EdgeError;
     const text = error instanceof Error ? error.message : `${error}`;
     postMessage({ id, error: { name: known ? error.name : "Seq2EdgeError", message: known ? text : `an unexpected error: ${text}` } });
   }

@@ -66,9 +66,10 @@ async function fetchFile(url, kept) {
   return new Uint8Array(await response.arrayBuffer());
 }
 
-/** Keep a file for the next visit; a browser without room for it only downloads it again. */
+/** Keep a file for the next visit, instead of what it was before; a browser without room for it only downloads it again. */
 async function keep(/** @type {Cache} */ cache, /** @type {Request} */ key, /** @type {Uint8Array} */ content) {
   try {
+    await cache.delete(key, { ignoreSearch: true });
     await cache.put(key, new Response(new Blob([/** @type {BlobPart} */ (content)])));
   } catch (error) {
     if (!(error instanceof DOMException)) throw error;

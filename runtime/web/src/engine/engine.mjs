@@ -1,7 +1,7 @@
 // The encoder and decoder sessions of a bundle; starts a decoder state for each batch.
 
 import { DECODER, ENCODER, WEIGHTS } from "../bundle/manifest.mjs";
-import { BrowserError, BundleError } from "../errors.mjs";
+import { BundleError, asMemoryError } from "../errors.mjs";
 import { AppendCacheState } from "./kv_append.mjs";
 import { InplaceCacheState } from "./kv_inplace.mjs";
 import { OnnxGraph } from "./onnx_graph.mjs";
@@ -23,7 +23,6 @@ import { WIDENED, widen } from "./widen.mjs";
 
 const BLOCK = 4; // sources are padded to a multiple of it, as in Python, so that sums are added in the same order
 const ROWS_PER_BATCH = 64, LOGITS_PER_BATCH = 2 ** 20;
-const NO_MEMORY = /memory|bad_alloc|Aborted\(\)|Array buffer allocation|Invalid array length/iu;
 
 export class Engine {
   /**
@@ -99,8 +98,6 @@ export async function computing(run) {
     return await run();
   } catch (error) {
     const text = error instanceof Error ? error.message : `${error}`;
-    if (NO_MEMORY.test(text) || typeof error === "number")
-      throw new BrowserError("the browser has not enough memory for this model: close other pages, or use a smaller one");
-    throw new BundleError(`onnxruntime cannot run this bundle (${text.split("\n")[0]})`);
+    throw asMemoryError(error) ?? new BundleError(`onnxruntime cannot run this bundle (${text.split("\n")[0]})`);
   }
 }
