@@ -4,11 +4,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
+from hugging_face_folders import FOLDERS
 from once import once
+from tiny_checkpoint import write_checkpoint
+from torch import nn
+from user_modules import Recurrent, WithoutCache
 from widened_bundle import write_widened
 
 from seq2edge import Translator
 from seq2edge.bundle.bundle import DEFAULT_BUNDLE
+from seq2edge_export import export_module
+from seq2edge_export.checkpoint import load_checkpoint
 from seq2edge_export.export import export_bundle
 
 from .conftest import Node
@@ -45,6 +52,17 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "whole texts": {"num_beams": 2, "split": "none"},
     "truncated": {"num_beams": 1, "long": "truncate"},
 }
+# Each has another place for language tags: before or after the source, the decoder's start or the first output.
+LANGUAGES: dict[str, dict[str, Any]] = {
+    "marian": {"target_lang": "fra"},
+    "mbart": {"source_lang": "en_XX", "target_lang": "ro_RO"},
+    "mbart50": {"source_lang": "zh_CN", "target_lang": "sl_SI"},
+    "m2m100": {"source_lang": "en", "target_lang": "de"},
+    "nllb": {"source_lang": "deu_Latn", "target_lang": "fra_Latn"},
+    "t5": {"source_prefix": "translate English to German: "},
+    "bart": {},
+}
+LIVELY = {"repetition_penalty": 2.5, "max_new_tokens": 12}  # outputs that change and end soon
 GREEDY_AND_BEAMS = [{"num_beams": 1}, {"num_beams": 4}]
 EXACT = ("text", "tokens", "ended", "repeats", "sentences", "parts", "truncated", "unknown", "missing", "notes")
 
@@ -60,6 +78,32 @@ def test_a_prefix_is_continued_in_the_same_way(node: Node) -> None:
     options = [{"prefix": "the old", "num_beams": 3}]
     [found] = node("translate", folder=str(bundle), texts=TEXTS[:2], options=options)
     assert [one["tokens"] for one in found] == [list(one.tokens) for one in expected]
+
+
+@pytest.mark.parametrize("family", LANGUAGES)
+def test_languages_and_prefixes_of_every_family_are_those_of_python(family: str, node: Node, tmp_path: Path) -> None:
+    FOLDERS[family][0](tmp_path / "model")
+    bundle = export_bundle(tmp_path / "model", tmp_path / "bundle", compare=False).folder
+    options = [{"num_beams": beams, **LANGUAGES[family], **LIVELY} for beams in (1, 3)]
+    check(bundle, bundle, TEXTS, options, node)
+
+
+@pytest.mark.parametrize("module", [Recurrent, WithoutCache])
+def test_a_user_module_gives_the_same_translations(module: type[nn.Module], node: Node, tmp_path: Path) -> None:
+    torch.manual_seed(3)
+    checkpoint = write_checkpoint(tmp_path / "checkpoint")
+    like = load_checkpoint(checkpoint)
+    bundle = export_module(
+        module(),
+        tmp_path / "bundle",
+        tokens=like.config.tokens,
+        tokenization=like.tokenization,
+        tokenizer_folder=checkpoint,
+        generation=like.generation,
+        max_positions=64,
+        compare=False,
+    ).folder
+    check(bundle, bundle, TEXTS, [{"num_beams": beams, **LIVELY} for beams in (1, 3)], node)
 
 
 @pytest.mark.parametrize("beams", [1, 4])
