@@ -12,6 +12,7 @@ export class AppendCacheState {
   /** @param {Engine} engine @param {Encoded} encoded */
   constructor(engine, { mask, length, cross }) {
     this.ort = engine.ort;
+    /** @type {import("./engine.mjs").Session} */
     this.decoder = engine.decoder;
     this.sentences = mask.length / length;
     this.rowsPerSentence = 1;

@@ -13,6 +13,7 @@ export class InplaceCacheState {
   /** @param {Engine} engine @param {import("./kv_append.mjs").Encoded} encoded */
   constructor(engine, { mask, length, cross }) {
     this.ort = engine.ort;
+    /** @type {import("./engine.mjs").Session} */
     this.decoder = engine.decoder;
     this.sourceLength = length;
     this.mask = mask;
