@@ -81,6 +81,13 @@ def test_the_default_model_translates_with_the_network_switched_off(default_site
     assert len(list(tmp_path.glob("*.png"))) == 4
 
 
+def test_a_browser_keeps_only_the_present_version_of_a_file(site: Path) -> None:
+    seen = visit(site, bundle="bundles/inplace", former="weights.bin")
+    sha256 = sha256_of(site / "bundles" / "inplace" / "weights.bin")
+    kept = [file for file in seen["kept"] if file.startswith("bundles/inplace/weights.bin")]
+    assert kept == [f"bundles/inplace/weights.bin?sha256={sha256}"]
+
+
 def test_a_changed_file_is_refused_in_one_sentence(copied: Path) -> None:
     weights = copied / "bundles" / "inplace" / "weights.bin"
     content = bytearray(weights.read_bytes())

@@ -15,6 +15,7 @@ const DONE = "body[data-ready], body[data-failed]";
  * @typedef {object} Wishes
  * @property {string} address @property {string[]} [flags] of chromium
  * @property {string} [bundle] @property {string[]} [texts] @property {object[]} [options] @property {object} [load] to translate with
+ * @property {string} [former] a file of the bundle whose former version this browser has kept
  * @property {string} [type] a text @property {boolean} [offline] @property {string} [pictures] folder for screenshots
  */
 
@@ -40,6 +41,7 @@ try {
   seen.failed = (await page.getAttribute("body", "data-failed")) !== null;
   seen.isolated = await page.evaluate(() => crossOriginIsolated);
   if (wishes.texts) seen.translations = await translate(page);
+  if (wishes.former) seen.kept = await loadAfterChange(page);
   if (wishes.type) seen.typed = await type(page, wishes.type);
   if (wishes.pictures) seen.pictures = await takePictures(page, wishes.pictures);
   if (wishes.offline) seen.offline = await visitOffline(page);
@@ -61,6 +63,19 @@ function translate(page) {
     for (const one of options ?? [{}]) found.push(await translator.translate(texts ?? [], one));
     translator.close();
     return found;
+  }, wishes);
+}
+
+/** Load a bundle in a browser that has another version of a file, and return what it keeps. @param {import("playwright-core").Page} page */
+function loadAfterChange(page) {
+  return page.evaluate(async ({ bundle, former }) => {
+    const cache = await caches.open("seq2edge-bundles"), file = new URL(`${bundle}/${former}`, location.href).href;
+    await cache.delete(file, { ignoreSearch: true });
+    await cache.put(`${file}?sha256=former`, new Response("former"));
+    /** @type {typeof import("../src/index.mjs")} */
+    const { Translator } = await import(new URL("src/index.mjs", location.href).href);
+    (await Translator.load(/** @type {string} */ (bundle))).close();
+    return (await cache.keys()).map(({ url }) => url.slice(location.href.length));
   }, wishes);
 }
 
