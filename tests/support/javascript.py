@@ -6,6 +6,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
+from http.server import SimpleHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 
@@ -21,15 +22,15 @@ def call_node(name: str, **arguments: Any) -> Any:
     return answer["value"]
 
 
-def visit(folder: Path, **wishes: Any) -> dict[str, Any]:
+def visit(folder: Path, *, handler: type[SimpleHTTPRequestHandler] = SiteHandler, **wishes: Any) -> dict[str, Any]:
     """Open a site in chromium and return what was seen, see test/browser.mjs."""
-    with served(folder) as address:
+    with served(folder, handler) as address:
         seen: dict[str, Any] = _run("browser.mjs", {"address": address, **wishes})
     return seen
 
 
 @contextmanager
-def served(folder: Path, handler: type[SiteHandler] = SiteHandler) -> Iterator[str]:
+def served(folder: Path, handler: type[SimpleHTTPRequestHandler] = SiteHandler) -> Iterator[str]:
     """Serve a folder meanwhile, and yield its address."""
     server = SiteServer(("127.0.0.1", 0), partial(handler, directory=str(folder)))
     thread = threading.Thread(target=server.serve_forever)

@@ -5,6 +5,7 @@ import json
 import shutil
 import subprocess
 from collections.abc import Callable
+from http.server import SimpleHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 from urllib.request import Request, urlopen
@@ -79,6 +80,14 @@ def test_the_default_model_translates_with_the_network_switched_off(default_site
     assert seen["typed"].startswith("Bom dia!")
     assert seen["offline"]["isolated"]
     assert len(list(tmp_path.glob("*.png"))) == 4
+
+
+def test_any_web_server_will_do_and_threads_come_with_the_second_visit(site: Path) -> None:
+    seen = visit(site, handler=SimpleHTTPRequestHandler, type=TEXT, offline=True)
+    assert seen["typed"] == seen["offline"]["typed"] != ""
+    assert not seen["isolated"]
+    assert seen["offline"]["isolated"]
+    assert seen["errors"] == []
 
 
 def test_a_browser_keeps_only_the_present_version_of_a_file(site: Path) -> None:
