@@ -22,6 +22,7 @@ PAGES = tuple(
     ROOT / page
     for page in (
         "README.md",
+        "docs/browser.md",
         "docs/default-model.md",
         "docs/performance.md",
         "docs/serving.md",
@@ -501,6 +502,31 @@ def soak(folder: Path) -> str:
     )
 
 
+def browser(folder: Path) -> str:
+    """The browser's runtime beside transformers.js."""
+    rows = read("browser", folder)
+    if not rows:
+        return ""
+    body = [
+        [
+            row["system"],
+            str(row["num_beams"]),
+            f"{row['clock_ms']:.1f}",
+            f"{row['processor_ms']:.1f}",
+            f"{row['first_clock_s']:.1f} s",
+            f"{row['bytes'] / 1e6:.1f} MB",
+            f"{row['same_tokens']} of {row['sentences']}",
+        ]
+        for row in rows
+    ]
+    heads = ["system", "beams", "ms per sentence", "processor, ms", "first answer", "download", "tokens as in fp32"]
+    greedy = {row["system"]: row["clock_ms"] for row in rows if row["num_beams"] == 1}
+    pairs = (("seq2edge fp32", "transformers.js fp32"), ("seq2edge int8, widened", "transformers.js q8"))
+    gains = (f"{ours} has {greedy[theirs] / greedy[ours]:.1f} times the speed of {theirs}" for ours, theirs in pairs)
+    tried = f"{rows[0]['machine']['cpu']}, Chromium {rows[0]['chromium']}, one thread"
+    return f"{table(heads, body)}\nGreedy, {', and '.join(gains)}. {tried}.\n"
+
+
 BLOCKS: dict[str, Callable[[Path], str]] = {
     "precisions-in-readme": precisions_in_readme,
     "precisions": precisions,
@@ -528,6 +554,7 @@ BLOCKS: dict[str, Callable[[Path], str]] = {
     "shortlist-products": shortlist_products,
     "serve": serve,
     "soak": soak,
+    "browser": browser,
 }
 
 
