@@ -60,17 +60,19 @@ def test_the_server_sends_compressed_files_and_the_headers_for_threads(site: Pat
     assert gzip.decompress(content) == (site / "src" / "translator.mjs").read_bytes()
 
 
-def test_chromium_gives_the_translations_of_python(site: Path) -> None:
+@pytest.mark.parametrize("threads", [1, 2])
+def test_chromium_gives_the_translations_of_python(threads: int, site: Path) -> None:
     texts = ["the old man sees a red house.", "nobody forgets two green apples. every bird wants some bread!"]
     options = [{"num_beams": 1}, {"num_beams": 4}]
     for name in ("inplace", "recurrent"):
-        seen = visit(site, bundle=f"bundles/{name}", texts=texts, options=options)
+        seen = visit(site, bundle=f"bundles/{name}", texts=texts, options=options, load={"threads": threads})
         translator = Translator(VECTORS / name, threads=1)
         for chosen, found in zip(options, seen["translations"], strict=True):
             expected = translator.translate(texts, **chosen)
             assert [one["tokens"] for one in found] == [list(one.tokens) for one in expected]
             assert [one["text"] for one in found] == [one.text for one in expected]
         assert seen["isolated"]
+        assert seen["threads"] == threads
         assert seen["errors"] == []
 
 

@@ -40,7 +40,7 @@ try {
   seen.status = await page.textContent("#status");
   seen.failed = (await page.getAttribute("body", "data-failed")) !== null;
   seen.isolated = await page.evaluate(() => crossOriginIsolated);
-  if (wishes.texts) seen.translations = await translate(page);
+  if (wishes.texts) Object.assign(seen, await translate(page));
   if (wishes.former) seen.kept = await loadAfterChange(page);
   if (wishes.type) seen.typed = await type(page, wishes.type);
   if (wishes.pictures) seen.pictures = await takePictures(page, wishes.pictures);
@@ -59,10 +59,10 @@ function translate(page) {
     /** @type {typeof import("../src/index.mjs")} */
     const { Translator } = await import(address);
     const translator = await Translator.load(/** @type {string} */ (bundle), load);
-    const found = [];
-    for (const one of options ?? [{}]) found.push(await translator.translate(texts ?? [], one));
+    const translations = [];
+    for (const one of options ?? [{}]) translations.push(await translator.translate(texts ?? [], one));
     translator.close();
-    return found;
+    return { translations, threads: translator.threads };
   }, wishes);
 }
 
