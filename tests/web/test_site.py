@@ -22,6 +22,7 @@ from seq2edge.web.site import make_site
 VECTORS = Path(__file__).parents[1] / "vectors"
 TEXT = "Good morning! Where is the nearest train station?"
 FEW_PAGES = 300  # of 64 KB: onnxruntime-web begins with 256, and the default model needs more
+GPU = ["--enable-unsafe-webgpu", "--use-webgpu-adapter=swiftshader", "--enable-features=Vulkan"]  # emulated
 Change = Callable[[dict[str, Any]], object]
 
 
@@ -82,6 +83,17 @@ def test_the_default_model_translates_with_the_network_switched_off(default_site
     assert seen["typed"].startswith("Bom dia!")
     assert seen["offline"]["isolated"]
     assert len(list(tmp_path.glob("*.png"))) == 4
+
+
+def test_webgpu_gives_the_tokens_of_python_and_an_emulated_gpu_is_not_chosen(tmp_path: Path) -> None:
+    make_site([VECTORS / "inplace"], tmp_path / "site", webgpu=True)
+    options = {"num_beams": 2, "max_new_tokens": 3}  # software compiles a shader for each shape, which takes time
+    wishes = {"bundle": "bundles/inplace", "texts": ["the old man"], "options": [options]}
+    seen = visit(tmp_path / "site", flags=GPU, load={"device": "webgpu"}, **wishes)
+    [expected] = Translator(VECTORS / "inplace", threads=1).translate(["the old man"], **options)
+    assert [one["tokens"] for one in seen["translations"][0]] == [list(expected.tokens)]
+    assert seen["device"] == "webgpu"
+    assert "1 thread" in seen["status"]  # of the page, which measures
 
 
 def test_any_web_server_will_do_and_threads_come_with_the_second_visit(site: Path) -> None:

@@ -62,7 +62,7 @@ function translate(page) {
     const translations = [];
     for (const one of options ?? [{}]) translations.push(await translator.translate(texts ?? [], one));
     translator.close();
-    return { translations, threads: translator.threads };
+    return { translations, threads: translator.threads, device: translator.device };
   }, wishes);
 }
 
