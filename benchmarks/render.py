@@ -197,7 +197,7 @@ def speed(folder: Path) -> str:
 
 def speed_in_readme(folder: Path) -> str:
     """Draw and list the speed in int8."""
-    found = _speed(folder, {(work, "int8"): floors for work, floors in INT8.items()})
+    found = _speed(folder, {(work, "int8"): floors for work, floors in INT8.items()}, _ratio)
     cpus = {_cpu(row["machine"]) for row in read("versus_peers", folder)}
     return f"![Speed](docs/performance-int8.png)\n\n{found}\n{'; '.join(sorted(cpus))}.\n" if found else ""
 
@@ -208,19 +208,15 @@ def _cpu(machine: Row) -> str:
     return f"{machine['cpu']} ({kernels}), {machine['allowed_cores']} cores"
 
 
-def _speed(folder: Path, targets: dict[tuple[str, str], tuple[float | None, ...]]) -> str:
-    rows, several = read("versus_peers", folder), len({precision for _, precision in targets}) > 1
-    body = [
-        [
-            WORKS[work] + (f", {precision}" if several else ""),
-            *(
-                _cell(ratios(rows, work, precision, column), floor)
-                for column, floor in zip(COLUMNS, floors, strict=True)
-            ),
-        ]
-        for (work, precision), floors in targets.items()
-    ]
-    return table(["", *COLUMNS], body) if rows else ""
+Cell = Callable[[dict[int, float], float | None], str]  # of the ratios by beams, and the target
+
+
+def _ratio(found: dict[int, float], floor: float | None) -> str:
+    """Return the least ratio, bold if no peer is faster; the targets are in docs/performance.md."""
+    if floor is None or not found:
+        return ""
+    ratio = min(found.values())
+    return f"**{two_digits(ratio)}**" if ratio >= 1 else two_digits(ratio)
 
 
 def _cell(found: dict[int, float], floor: float | None) -> str:
@@ -230,6 +226,21 @@ def _cell(found: dict[int, float], floor: float | None) -> str:
         return f"? ≥{floor:g}"
     ratio = min(found.values())
     return f"**{two_digits(ratio)}** ≥{floor:g}" if ratio >= floor else f"{two_digits(ratio)} <{floor:g}"
+
+
+def _speed(folder: Path, targets: dict[tuple[str, str], tuple[float | None, ...]], cell: Cell = _cell) -> str:
+    rows, several = read("versus_peers", folder), len({precision for _, precision in targets}) > 1
+    body = [
+        [
+            WORKS[work] + (f", {precision}" if several else ""),
+            *(
+                cell(ratios(rows, work, precision, column), floor)
+                for column, floor in zip(COLUMNS, floors, strict=True)
+            ),
+        ]
+        for (work, precision), floors in targets.items()
+    ]
+    return table(["", *COLUMNS], body) if rows else ""
 
 
 def growth(folder: Path) -> str:
