@@ -59,8 +59,8 @@ def steps() -> Iterator[Callable[[int], Callable[[str], None]]]:
 
 
 @contextmanager
-def status(total: int | None) -> Iterator[Callable[[int, int], None]]:
-    """Yield a function that shows how many lines are done, and how many tokens this run has generated.
+def status(total: int | None, unit: str = "lines") -> Iterator[Callable[[int, int], None]]:
+    """Yield a function that shows how many lines or rows are done, and how many tokens this run has generated.
 
     Its first call, with no tokens, tells how many lines an earlier run has done. The line is cleared at the end. This
     is not a ``click.progressbar``, which would count the earlier lines as speed, not stay within a narrow terminal,
@@ -81,7 +81,8 @@ def status(total: int | None) -> Iterator[Callable[[int, int], None]]:
         now = time.monotonic()
         if now - shown_at >= INTERVAL:
             shown_at = now
-            put(describe(lines, tokens, now - started, total=total, done=resumed_at)[: _columns() - 1])
+            text = describe(lines, tokens, now - started, total=total, done=resumed_at, unit=unit)
+            put(text[: _columns() - 1])
 
     try:
         yield update
@@ -91,9 +92,13 @@ def status(total: int | None) -> Iterator[Callable[[int, int], None]]:
             _show("\r")
 
 
-def describe(lines: int, tokens: int, seconds: float, *, total: int | None = None, done: int = 0) -> str:
+def describe(
+    lines: int, tokens: int, seconds: float, *, total: int | None = None, done: int = 0, unit: str = "lines"
+) -> str:
     """Return the status line after so many seconds; ``done`` lines are from an earlier run."""
-    parts = [f"{lines:,} lines" if total is None else f"{lines:,} / {total:,} lines"]
+    parts = [f"{lines:,} {unit}" if total is None else f"{lines:,} / {total:,} {unit}"]
+    if seconds > 0 and unit == "rows":
+        parts.append(f"{(lines - done) / seconds:,.0f} rows/s")
     if seconds > 0:
         parts.append(f"{tokens / seconds:,.0f} tokens/s")
     if total is not None and lines > done:

@@ -128,6 +128,11 @@ def test_without_a_terminal_nothing_is_shown(capfd: pytest.CaptureFixture[str]) 
     [
         ((1234, 8120, 10.0), {"total": 10_000}, "1,234 / 10,000 lines · 812 tokens/s · 1:11 left"),
         ((1234, 8120, 10.0), {}, "1,234 lines · 812 tokens/s"),
+        (
+            (1234, 8120, 10.0),
+            {"total": 2000, "done": 234, "unit": "rows"},
+            "1,234 / 2,000 rows · 100 rows/s · 812 tokens/s · 0:08 left",
+        ),
         ((5000, 10_000, 10.0), {"total": 10_000, "done": 4990}, "5,000 / 10,000 lines · 1,000 tokens/s · 1:23:20 left"),
         ((4990, 0, 0.0), {"total": 10_000, "done": 4990}, "4,990 / 10,000 lines"),
         ((11, 0, 10.0), {"total": 10}, "11 / 10 lines · 0 tokens/s · 0:00 left"),
