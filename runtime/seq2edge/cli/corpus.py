@@ -67,17 +67,18 @@ def command(
     interruption of any kind: no row is lost or translated twice.
     """
     from seq2edge.cli.progress import is_terminal, status
-    from seq2edge.corpus.run import count_rows, plan, run
+    from seq2edge.corpus.run import CHUNK_ROWS, RAY_CHUNK_ROWS, count_rows, plan, run
     from seq2edge.devices.cpu import share_cpus
     from seq2edge.errors import UsageError
 
     if address is not None and engine == "local":
         raise UsageError("--address needs --engine ray")
     workers, threads = share_cpus(concurrency, cpus_per_worker, many=True)
-    job = plan(source, target, _worker(values, workers=workers if engine == "local" else 1, threads=threads))
+    worker = _worker(values, workers=workers if engine == "local" else 1, threads=threads)
+    job = plan(source, target, worker, chunk_rows=CHUNK_ROWS if engine == "local" else RAY_CHUNK_ROWS)
     with (
         _engine(engine, address, concurrency, cpus_per_worker) as chosen,
-        status(count_rows(job) if is_terminal() else None) as update,
+        status(count_rows(job) if is_terminal() else None, unit="rows") as update,
     ):
         report = run(job, chosen, resume=resume, observe=update)
     _report(report, target)

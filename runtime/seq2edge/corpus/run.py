@@ -20,7 +20,7 @@ from typing import Any
 from seq2edge import __version__
 from seq2edge.config.schema import SchemaError, read_strict
 from seq2edge.corpus.formats import Format, Rows, TextLines, Unusable, format_of
-from seq2edge.corpus.storage import Storage, locate
+from seq2edge.corpus.storage import PARTS, STATE, Storage, locate
 from seq2edge.corpus.worker import Worker
 from seq2edge.errors import DataError, UsageError
 from seq2edge.files.file_translation import fingerprint
@@ -28,8 +28,8 @@ from seq2edge.files.resumable import lock_file
 from seq2edge.results import Summary
 
 CHUNK_ROWS = 1024
-STATE = "_seq2edge"  # readers of data folders skip what begins with _
-JOB, REPORT, PARTS = f"{STATE}/job.json", f"{STATE}/report.json", f"{STATE}/parts"
+RAY_CHUNK_ROWS = 256  # a chunk goes to one actor: small enough that all actors work on a small file
+JOB, REPORT = f"{STATE}/job.json", f"{STATE}/report.json"
 POISONED = ".poisoned.jsonl"  # appended to the name of a file
 
 
@@ -158,7 +158,7 @@ class CorpusReport:
                 setattr(self.summary, name, getattr(self.summary, name) + count)
 
 
-def plan(source: str, output: str, worker: Worker) -> CorpusJob:
+def plan(source: str, output: str, worker: Worker, *, chunk_rows: int = CHUNK_ROWS) -> CorpusJob:
     """Find the files of a corpus and check that they can be translated; write nothing."""
     storage, names = locate(source)
     kinds = {format_of(name) for name in names}
@@ -172,7 +172,14 @@ def plan(source: str, output: str, worker: Worker) -> CorpusJob:
             raise DataError(f"{name} has other columns than {names[0]}; translate them in two runs")
     if worker.keep and type(format) is TextLines:
         raise UsageError("a text file has no columns for scores and notes; leave out --keep, or use .jsonl")
-    return CorpusJob(source=storage, files=tuple(names), output=Storage(output), format=format, worker=worker)
+    return CorpusJob(
+        source=storage,
+        files=tuple(names),
+        output=Storage(output),
+        format=format,
+        worker=worker,
+        chunk_rows=chunk_rows,
+    )
 
 
 def run(
@@ -185,8 +192,9 @@ def run(
     """Translate all files; with ``resume``, what an earlier run of the same job has not done."""
     started = time.monotonic()
     with _locked(job.output):
-        _begin(job, resume=resume)
+        job = _begin(job, resume=resume)
         if job.output.size(REPORT) is not None:
+            job.output.delete(PARTS)  # if the run was killed before it did
             return _finished_report(job)
         done, report = _records(job), CorpusReport()
         report.add(record for records in done.values() for record in records.values())
@@ -218,20 +226,23 @@ def count_rows(job: CorpusJob) -> int:
     return sum(job.format.count(job.source, file) for file in job.files)
 
 
-def _begin(job: CorpusJob, *, resume: bool) -> None:
-    """Write what is done, or check that it is the same as before."""
-    description, exists = _description(job), job.output.size(JOB) is not None
+def _begin(job: CorpusJob, *, resume: bool) -> CorpusJob:
+    """Write what is done, or check that it is the same as before; return the job with the chunks that it began with."""
+    exists = job.output.size(JOB) is not None
     if not exists and job.output.files():
         raise UsageError(f"{job.output.location} is not empty; choose another --output")
     if exists and not resume:
         raise UsageError(f"{job.output.location} has the output of a run; continue it with --resume, or choose another")
+    old = job.output.read_json(JOB) if exists else {}
+    job = replace(job, chunk_rows=old.get("chunk_rows", job.chunk_rows))  # another engine may have begun
+    description = _description(job)
     if exists:
-        old = job.output.read_json(JOB)
         changed = [key for key in {**old, **description} if old.get(key) != description.get(key)]
         if changed:
             changes = ", ".join(f"{key} was {old.get(key)!r} and is {description.get(key)!r}" for key in changed)
             raise UsageError(f"{job.output.location} was started as another job ({changes}); choose another --output")
     job.output.write_json(JOB, description)
+    return job
 
 
 def _description(job: CorpusJob) -> dict[str, Any]:

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from pyarrow import NativeFile, fs
 
 COMPRESSION = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd"}
+STATE = "_seq2edge"  # readers of data folders skip what begins with _
+PARTS = f"{STATE}/parts"  # of files that are not complete; deleted with whatever a killed process was writing there
 
 
 class Storage:
@@ -76,10 +78,10 @@ class Storage:
     def write(self, name: str) -> "Iterator[NativeFile]":
         """Write a file that appears under its name when it is complete; its suffix decides about compression."""
         system, path = self._opened[0], self.path(name)
-        parent, _, base = path.rpartition("/")
-        new = f"{parent}/.{base}.{uuid4().hex}.new"
+        new = self.path(f"{PARTS}/{uuid4().hex}.new")
         with _errors(name):
-            system.create_dir(parent, recursive=True)
+            for file in (new, path):
+                system.create_dir(file.rpartition("/")[0], recursive=True)
             try:
                 with system.open_output_stream(new, compression=COMPRESSION.get(PurePosixPath(name).suffix)) as stream:
                     yield stream
