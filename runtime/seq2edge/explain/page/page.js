@@ -80,7 +80,7 @@ function map(label, content, { cell = null } = {}) {
     probe.font = "13px system-ui, sans-serif";
     const widest = (labels) => Math.min(150, Math.max(0, ...labels.map((text) => probe.measureText(text).width)));
     const left = widest(shown.rowLabels) + 10, top = widest(shown.columnLabels) + 10;
-    const size = cell ?? { width: Math.max(16, Math.min(36, 560 / shown.columns)), height: Math.max(16, Math.min(36, 560 / shown.columns)) };
+    const side = Math.max(16, Math.min(36, (two ? 440 : 560) / shown.columns)), size = cell ?? { width: side, height: side };
     layout = { ...shown, left, top, size };
     const paint = context(canvas, left + shown.columns * size.width + 2, top + shown.rows * size.height + 2);
     const scale = ramp();
@@ -148,13 +148,13 @@ function header() {
   const theme = (name) => { document.documentElement.dataset.theme = name; redraw(); };
   document.documentElement.dataset.theme = dark ? "dark" : "light";
   const toggle = h("button", { id: "theme", "aria-label": "Change between light and dark", onclick: () => theme(document.documentElement.dataset.theme === "dark" ? "light" : "dark") }, "◐");
-  top.append(h("div", { class: "title" }, h("h1", { dir: "auto" }, h("span", {}, first.text), " → ", first.translation.text), toggle));
+  top.append(h("div", { class: "title" }, two ? h("h1", { dir: "auto" }, first.text) : h("h1", { dir: "auto" }, h("span", {}, first.text), " → ", first.translation.text), toggle));
   top.append(h("div", { class: "sides" }, ...runs.map((run, index) => {
     const { parameters, ...rest } = run.model;
     const facts = Object.entries(rest).map(([name, value]) => h("li", {}, `${name.replaceAll("_", " ")} ${value}`));
     return h("div", {},
       two ? h("h3", { dir: "auto" }, `${index + 1}. ${run.name}: ${run.translation.text}`) : null,
-      h("ul", { class: "facts" }, h("li", {}, run.name), h("li", {}, `${number(parameters / 1e6, 1)} million parameters`), ...facts),
+      h("ul", { class: "facts" }, h("li", {}, run.name), h("li", {}, parameters < 1e6 ? `${parameters.toLocaleString("en")} parameters` : `${number(parameters / 1e6, 1)} million parameters`), ...facts),
       ...run.notes.map((note) => h("p", { class: "quiet note" }, note)));
   })));
   if (two) top.append(h("p", { class: "verdict", id: "verdict" }, verdict()));
@@ -163,7 +163,8 @@ function verdict() {
   const { parted, reasons, same_translation, log_probabilities, heads } = difference;
   if (reasons.length) return reasons.join(" ") + (same_translation ? " They are equal." : " They differ.");
   const largest = Math.max(0, ...log_probabilities.map(Math.abs)), weights = Math.max(0, ...Object.values(heads).flat(2));
-  const size = `In ${difference.common_steps} common steps log-probabilities differ by at most ${number(largest)}, attention weights by at most ${number(weights)}.`;
+  const steps = difference.common_steps === 1 ? "the one step" : `the ${difference.common_steps} steps`;
+  const size = `In ${steps} before which both have read the same, log-probabilities differ by at most ${number(largest)}, attention weights by at most ${number(weights)}.`;
   if (parted === null) return `Both models choose the same tokens. ${size}`;
   const chosen = runs.map((run) => `“${run.piece(run.steps[parted].chosen)}” (${number(100 * Math.exp(run.steps[parted].log_probability), 1)} %)`);
   return `The models part at step ${parted + 1}: the first chooses ${chosen[0]}, the second ${chosen[1]}. ${size}`;
@@ -191,11 +192,16 @@ function positions() {
         share: (row, column) => (values[row * columns + column] / largest + 1) / 2,
         say: (row, column) => `Position ${row} (${run.source_labels[row]}), number ${column}: ${number(values[row * columns + column])}`,
       };
-    }, { cell: { width: Math.max(1, Math.min(8, 520 / run.positions.shape[1])), height: 20 } }) : h("p", {}, "This model has no table of positions.")));
+    }, { cell: { width: Math.max(1, Math.min(8, (two ? 480 : 1024) / run.positions.shape[1])), height: 20 } }) : h("p", {}, "This model has no table of positions.")));
 }
 
+function rampLegend(ends) {
+  const [low, high] = [h("span"), h("span")];
+  drawn(() => { [low.textContent, high.textContent] = ends(); });
+  return h("span", { class: "quiet" }, low, h("span", { class: "ramp" }), high);
+}
 const KINDS = {
-  encoder: ["Encoder self-attention", "Each source piece (row) looks at all source pieces (columns). The weights of a row sum to 1; padding is hidden.", "source", "source"],
+  encoder: ["Encoder self-attention", "Each source piece (row) looks at all source pieces (columns). The weights of a row sum to 1; padding is hidden. Choose a head among the small maps: 2.3 is the third head of layer 2.", "source", "source"],
   decoder: ["Decoder self-attention", "Each target piece (row) looks at itself and at those before it. What comes later does not exist yet; in training, a causal mask hides it.", "target", "target"],
   cross: ["Cross-attention", "Each target piece (row) looks at the source (columns) to predict the piece after it.", "target", "source"],
 };
@@ -208,7 +214,7 @@ function attention(kind) {
     return button;
   };
   section(kind, title, text,
-    h("div", { class: "tools" }, h("span", { class: "quiet" }, "Show"), toggle("weights", "weights"), toggle("scores", "scores q·k"), h("span", { class: "quiet" }, "0", h("span", { class: "ramp" }), "1")),
+    h("div", { class: "tools" }, h("span", { class: "quiet" }, "Show"), toggle("weights", "weights"), toggle("scores", "scores q·k"), rampLegend(() => state.view === "weights" ? ["0", "1"] : ["lowest of the head", "highest"])),
     sides((run) => {
       const maps = run.attention[kind];
       if (!maps) return h("p", {}, "This model has none.");
@@ -236,7 +242,7 @@ function attention(kind) {
             return `${where}: weight ${number(weights.values[at])}, score ${number(scores.values[at], 2)}`;
           },
         };
-      }))), maps.recomputed ? h("p", { class: "quiet" }, "The fused operator of the graph does not return its weights: they are computed again from its queries and keys. The bias of the keys is left out of the graph, which shifts the scores of a row and changes no weight.") : null];
+      }))), maps.recomputed && kind === "encoder" ? h("p", { class: "quiet" }, "The fused operators of the graphs do not return their weights: here and below, they are computed again from queries and keys. The bias of the keys is left out of the graph, which shifts the scores of a row and changes no weight.") : null];
     }));
 }
 function thumbnail(kind, maps, [layer, head], chosen, start) {
@@ -260,16 +266,16 @@ function thumbnail(kind, maps, [layer, head], chosen, start) {
 function masks() {
   if (!runs.some((run) => run.attention.encoder)) return;
   section("masks", "Masks", "A mask replaces scores by minus infinity, so that the softmax gives them a weight of exactly zero: padding, which every attention over the source ignores, and in the decoder the future.",
-    sides((run) => ["cross", "decoder"].filter((kind) => run.attention[kind]).flatMap((kind) => {
+    sides((run) => h("div", { class: "attention" }, ...["cross", "decoder"].filter((kind) => run.attention[kind]).map((kind) => {
       const { shape, values } = run.attention[kind].scores, [, , rows, columns] = shape;
       const name = kind === "cross" ? "Padding mask" : "Causal mask";
       const hidden = (row, column) => values[row * columns + column] === -Infinity;
-      return [h("h3", {}, name), ...map(name, () => ({
+      return h("div", { class: "one" }, h("h3", {}, name), ...map(name, () => ({
         rows, columns, rowLabels: run.target_labels.slice(0, rows), columnLabels: run[kind === "cross" ? "source_labels" : "target_labels"].slice(0, columns),
         share: (row, column) => hidden(row, column) ? null : 0.75,
         say: (row, column) => `“${run.target_labels[row]}” ${hidden(row, column) ? "must not see" : "sees"} “${run[kind === "cross" ? "source_labels" : "target_labels"][column]}”`,
-      }), { cell: { width: 20, height: 20 } })];
-    })));
+      }), { cell: { width: 20, height: 20 } }));
+    }))));
 }
 
 function slider(id, label, range, read, change, show) {
@@ -321,7 +327,7 @@ function cache() {
         table.replaceChildren(h("thead", {}, h("tr", { class: "column" }, h("td"), ...run.target_labels.slice(0, last).map((label, at) => h("th", { scope: "col" }, at <= step ? label : " ")))),
           h("tbody", {}, ...names.map((name) => h("tr", {}, h("th", { scope: "row" }, name.replace("past_", "").replace(".", " of layer ").replace(/\d+$/u, (layer) => Number(layer) + 1)),
             ...run.cache.norms[name].map((norm, at) => {
-              const cell = h("td", { class: "cell", title: at <= step ? `norm ${number(norm, 3)}` : "empty" });
+              const cell = h("td", { class: at <= step ? "cell" : "cell empty", title: at <= step ? `norm ${number(norm, 3)}` : "empty" });
               if (at <= step) cell.style.background = scale(norm / largest[name]);
               return cell;
             })))));
@@ -341,7 +347,8 @@ function tree() {
     sides((run) => run.tree ? [beamTree(run), hypotheses(run)] : h("p", {}, run.search.do_sample ? "This search drew its pieces at random: there is one output at a time, and nothing is pruned." : "This is a greedy search: it takes the likeliest piece of each step, so there is one beam and nothing is pruned.")));
 }
 function hypotheses(run) {
-  return h("ol", { class: "hypotheses" }, ...run.tree.hypotheses.map((one) => h("li", {}, `${one.tokens.map(run.piece).join(" ")} — score ${number(one.score)} = sum of ${one.tokens.length} log-probabilities / ${one.tokens.length}^${run.search.length_penalty}`)));
+  const divisor = (length) => run.search.length_penalty === 1 ? length : `${length}^${run.search.length_penalty}`;
+  return h("ol", { class: "hypotheses" }, ...run.tree.hypotheses.map((one) => h("li", {}, one.tokens.map(run.piece).join(" "), h("span", { class: "quiet" }, `score ${number(one.score)}, the sum of ${one.tokens.length} log-probabilities divided by ${divisor(one.tokens.length)}`))));
 }
 function beamTree(run) {
   const [width, height, gapX, gapY] = [92, 38, 44, 8], columns = run.tree.steps, tallest = Math.max(...columns.map((nodes) => nodes.length));
@@ -377,7 +384,7 @@ function beamTree(run) {
     const nodes = groups[column + by[0]] ?? [], target = nodes[Math.min(Math.max(0, row + by[1]), nodes.length - 1)];
     target?.focus();
   }
-  return [h("div", { class: "legend" }, ...Object.values(FATES).map((text) => h("span", {}, text))), h("div", { class: "scroll" }, svg), said].reduce((all, one) => { all.append(one); return all; }, h("div"));
+  return [h("div", { class: "legend" }, ...Object.entries(FATES).map(([fate, text]) => h("span", {}, h("span", { class: `key ${fate}` }), text))), h("div", { class: "scroll" }, svg), said].reduce((all, one) => { all.append(one); return all; }, h("div"));
 }
 
 function times() {
