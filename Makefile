@@ -153,9 +153,15 @@ test-trust-full: $(READY) ## the same in full size, with 100,000 hostile files; 
 	$(BIN)/python tests/fuzz/driver.py --cases 100000
 	SEQ2EDGE_TRUST=full $(BIN)/python -m pytest -m trust -s tests
 
-test-corpus: $(READY) ## seq2edge corpus with real Ray clusters and real kills
+test-corpus: $(READY) .venv-s3/ready ## seq2edge corpus with real Ray clusters and real kills
 	@$(PIP) --editable '.[ray]' dask pandas
 	$(BIN)/python -m pytest -m corpus tests/corpus
+
+.venv-s3/ready: # a server that speaks the protocol of S3
+	@echo "setting up .venv-s3 (once)"
+	@test -x .venv-s3/bin/python || $(PYTHON) -m venv .venv-s3
+	@.venv-s3/bin/python -m pip install --quiet --disable-pip-version-check 'moto[server]>=5'
+	@touch $@
 
 test-package: $(READY) ## the sdist and the wheel in new environments, with the newest and the lowest versions
 	@$(PIP) uv

@@ -1,6 +1,7 @@
 """Files of a corpus on any file system that pyarrow knows: a local folder, s3://, gs:// or hdfs://."""
 
 import json
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import cached_property
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 
 COMPRESSION = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd"}
 STATE = "_seq2edge"  # readers of data folders skip what begins with _
+QUERY = re.compile(r"\?\w+=[^*]*$")
 PARTS = f"{STATE}/parts"  # of files that are not complete; deleted with whatever a killed process was writing there
 
 
@@ -111,17 +113,24 @@ class Storage:
 
 def locate(pattern: str) -> tuple[Storage, list[str]]:
     """Return the folder and the files that a file, a folder or a glob (``data/*.parquet``) names."""
+    pattern, query = _without_query(pattern)
     head, _, last = pattern.rstrip("/").rpartition("/")
     if any(sign in head for sign in "*?["):
         raise UsageError(f"{pattern} has a wildcard in a folder; only file names may have wildcards")
-    parent = Storage(head or "/" if pattern.startswith("/") else head or ".")
+    parent = Storage((head or "/" if pattern.startswith("/") else head or ".") + query)
     if any(sign in last for sign in "*?["):
         names = [name for name in parent.files() if "/" not in name and PurePosixPath(name).match(last)]
         return parent, _found(names, f"no file matches {pattern}")
     if last and parent.size(last) is not None:
         return parent, [last]
-    folder = Storage(pattern)
+    folder = Storage(pattern + query)
     return folder, _found(list(folder.files()), f"{pattern} has no files")
+
+
+def _without_query(pattern: str) -> tuple[str, str]:
+    """Separate the options of a file system from a URI (``s3://bucket/data?region=eu-west-1``)."""
+    found = QUERY.search(pattern) if "://" in pattern else None
+    return (pattern[: found.start()], found[0]) if found else (pattern, "")
 
 
 def _found(names: list[str], problem: str) -> list[str]:
