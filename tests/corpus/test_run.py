@@ -14,6 +14,7 @@ from seq2edge.cli.main import main
 from seq2edge.corpus import worker
 from seq2edge.corpus.run import plan, run
 from seq2edge.errors import DataError, UsageError
+from seq2edge.files.file_translation import fingerprint
 
 DRIVER = Path(__file__).with_name("driver.py")
 
@@ -28,7 +29,7 @@ def source(tmp_path: Path, sentences: list[str]) -> Path:
 
 
 def content(folder: Path) -> dict[str, bytes]:
-    """Return the output files, without the report, which has times."""
+    """Return the output files, hidden ones too, without the report, which has times."""
     return {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
 
 
@@ -63,8 +64,20 @@ def test_a_killed_run_is_resumed_without_losing_or_repeating_a_row(tmp_path: Pat
 def test_resuming_a_complete_run_changes_nothing(tmp_path: Path, source: Path) -> None:
     job = plan(str(source), str(tmp_path / "out"), worker(num_beams=1))
     first, before = run(job), content(tmp_path / "out")
+    parts = tmp_path / "out/_seq2edge/parts"
+    parts.mkdir()
+    (parts / "left.new").write_bytes(b"by a run that was killed when it had finished")
     assert run(job, resume=True) == first
     assert content(tmp_path / "out") == before
+    assert not parts.exists()
+
+
+def test_a_run_is_resumed_with_the_chunks_that_it_began_with(tmp_path: Path, source: Path) -> None:
+    run(plan(str(source), str(tmp_path / "whole"), worker(num_beams=1)))
+    kill_after(drive(source, tmp_path / "out", "--chunk-rows", "5"), 3)
+    run(plan(str(source), str(tmp_path / "out"), worker(num_beams=1), chunk_rows=7), resume=True)  # another engine
+    assert content(tmp_path / "out") == content(tmp_path / "whole")
+    assert json.loads((tmp_path / "out/_seq2edge/job.json").read_text(encoding="utf-8"))["chunk_rows"] == 5
 
 
 def test_a_run_is_resumed_only_with_the_same_input_and_options(tmp_path: Path, source: Path) -> None:
@@ -80,7 +93,7 @@ def test_a_run_is_resumed_only_with_the_same_input_and_options(tmp_path: Path, s
     assert "has changed since the interrupted run" in done.stderr
 
 
-def test_a_full_disk_is_one_sentence_and_the_run_can_be_resumed(tmp_path: Path, source: Path) -> None:
+def test_a_file_that_becomes_too_large_is_one_sentence_and_the_run_can_be_resumed(tmp_path: Path, source: Path) -> None:
     def limit() -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (900, 900))
 
@@ -93,6 +106,30 @@ def test_a_full_disk_is_one_sentence_and_the_run_can_be_resumed(tmp_path: Path, 
     assert subprocess.run([*command, "--resume"], capture_output=True).returncode == 0
     run(plan(str(source), str(tmp_path / "whole"), worker(num_beams=1)))
     assert content(tmp_path / "out") == content(tmp_path / "whole")
+
+
+SMALL_DISK = """
+mount -t tmpfs -o size=32k tmpfs "$1"
+"$2" "$3" "$4" "$1/out" $5 2>&1 | tail -n 1
+mount -o remount,size=16m "$1"
+"$2" "$3" "$4" "$1/out" $5 --resume > /dev/null && cp "$1"/out/*.jsonl "$6"
+"""
+
+
+@pytest.mark.skipif(subprocess.run(["unshare", "-rm", "true"]).returncode != 0, reason="nothing can be mounted here")
+@pytest.mark.parametrize("engine", ["", "--ray"])
+def test_a_full_disk_is_one_sentence_and_the_run_can_be_resumed(tmp_path: Path, source: Path, engine: str) -> None:
+    if engine:
+        pytest.importorskip("ray")
+    for folder in ("disk", "copy"):
+        (tmp_path / folder).mkdir()
+    command = ["unshare", "-rm", "sh", "-c", SMALL_DISK, "sh", tmp_path / "disk", sys.executable, DRIVER, source]
+    full = subprocess.run([*command, engine, tmp_path / "copy"], capture_output=True, text=True)
+    assert full.stdout.startswith("Error: ")
+    assert "No space left on device" in full.stdout
+    assert full.returncode == 0, full.stderr
+    run(plan(str(source), str(tmp_path / "whole"), worker(num_beams=1)))
+    assert content(tmp_path / "copy") == content(tmp_path / "whole")
 
 
 def test_two_runs_do_not_write_to_the_same_folder(tmp_path: Path, source: Path) -> None:
@@ -176,6 +213,8 @@ def test_the_command_reports_what_it_did(tmp_path: Path, source: Path) -> None:
     job = json.loads((out / "_seq2edge/job.json").read_text(encoding="utf-8"))
     assert job["options"] == {"num_beams": 1}
     assert job["files"].keys() == {"a.jsonl", "b.jsonl"}
+    with Translator(threads=1) as translator:
+        assert job["model"] == fingerprint(translator.manifest)
     report = json.loads((out / "_seq2edge/report.json").read_text(encoding="utf-8"))
     assert (report["rows"], report["poisoned"]) == (42, 2)
     assert "is not empty" not in result.stderr
@@ -196,6 +235,19 @@ def test_a_worker_takes_tables_frames_and_dicts(sentences: list[str], expected: 
     frame = work(pandas.DataFrame({"text": some}, dtype=object))
     assert [value if isinstance(value, str) else None for value in frame["translation"]] == wanted
     assert work({"text": some})["translation_notes"] == [[], ["is empty, not a text"], []]
+
+
+@pytest.mark.parametrize(("package", "engine"), [("pyarrow", "local"), ("ray", "ray")])
+def test_a_missing_package_is_one_sentence_that_names_the_extra(
+    tmp_path: Path, source: Path, package: str, engine: str
+) -> None:
+    code = f"import sys; sys.modules[{package!r}] = None; from seq2edge.cli.main import run_process; run_process()"
+    command = ["corpus", "--input", source, "--output", tmp_path / "out", "--engine", engine]
+    done = subprocess.run([sys.executable, "-c", code, *map(str, command)], capture_output=True, text=True)
+    assert done.returncode == 2
+    assert done.stderr.startswith(f"Error: this needs {package}, which is not installed")
+    assert done.stderr.count("\n") == 1
+    assert not (tmp_path / "out").exists()
 
 
 def test_a_translator_that_is_pickled_names_the_worker() -> None:

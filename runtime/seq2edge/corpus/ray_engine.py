@@ -2,6 +2,7 @@
 
 import json
 import pickle
+import re
 import socket
 import tempfile
 from collections.abc import Iterator
@@ -11,11 +12,12 @@ from pathlib import Path
 from typing import Any
 
 from seq2edge.bundle.atomic_files import new_folder
-from seq2edge.corpus.run import ChunkRecord, CorpusJob, Records
+from seq2edge.corpus.run import Chunk, ChunkRecord, CorpusJob, Records
 from seq2edge.errors import DataError, Seq2EdgeError, UsageError
 
 READER_CPUS = 0.05  # of a task that reads a file; actors leave so much of each CPU, or nothing could be read
 CONNECT_SECONDS = 10
+EXCEPTION = re.compile(r"[\w.]*(Error|Exception)\b")  # at the end of a traceback
 Files = dict[str, bytes]  # the content of a bundle
 
 
@@ -35,18 +37,21 @@ class RayEngine:
             context = DataContext.get_current()
             context.enable_progress_bars = False
             context.target_max_block_size = 1  # a block for each chunk: the chunks of a block go to one actor
-            bundle = ray.put(_content(job))
+            bundle = ray.put(bundle_content(job))
             files = ray.data.from_items([{"file": file} for file in job.files], override_num_blocks=len(job.files))
             chunks = files.flat_map(ChunkReader(job, done), num_cpus=READER_CPUS)
             records = chunks.map_batches(
                 ChunkActor,
                 fn_constructor_kwargs={"job": job, "bundle": bundle},
                 batch_size=1,
-                compute=ActorPoolStrategy(size=self.concurrency or self._most_actors()),
+                compute=ActorPoolStrategy(
+                    size=self.concurrency or self._most_actors(),
+                    max_tasks_in_flight_per_actor=2,  # one that waits is enough; more would keep them from other actors
+                ),
                 num_cpus=self.cpus_per_worker * (1 - READER_CPUS),
             )
             for row in records.iter_rows():
-                yield ChunkRecord(**json.loads(row["record"]))
+                yield _record(json.loads(row["outcome"]))
 
     def _most_actors(self) -> int:
         import ray
@@ -57,18 +62,24 @@ class RayEngine:
 
 @dataclass(frozen=True)
 class ChunkReader:
-    """Reads a file in chunks."""
+    """Reads a file in chunks; an error takes the place of the next one."""
 
     job: CorpusJob
     done: Records
 
     def __call__(self, row: dict[str, Any]) -> Iterator[dict[str, bytes]]:
-        for chunk in self.job.chunks(row["file"], self.done.get(row["file"], {})):
-            yield {"chunk": pickle.dumps(chunk)}
+        try:
+            for chunk in self.job.chunks(row["file"], self.done.get(row["file"], {})):
+                yield {"chunk": pickle.dumps(chunk)}
+        except Seq2EdgeError as error:
+            yield {"chunk": pickle.dumps(str(error))}
 
 
 class ChunkActor:
-    """Translates chunks with one translator."""
+    """Translates chunks with one translator.
+
+    Our errors are outcomes, too: what Ray makes of an exception differs between its versions.
+    """
 
     def __init__(self, *, job: CorpusJob, bundle: Any) -> None:
         path = job.worker.bundle
@@ -77,11 +88,24 @@ class ChunkActor:
         self.job = job
 
     def __call__(self, batch: dict[str, Any]) -> dict[str, list[str]]:
-        records = [self.job.translate(pickle.loads(chunk)) for chunk in batch["chunk"]]
-        return {"record": [json.dumps(asdict(record)) for record in records]}
+        return {"outcome": [json.dumps(self._outcome(pickle.loads(chunk))) for chunk in batch["chunk"]]}
+
+    def _outcome(self, chunk: Chunk | str) -> dict[str, Any]:
+        if isinstance(chunk, str):
+            return {"error": chunk}
+        try:
+            return asdict(self.job.translate(chunk))
+        except Seq2EdgeError as error:
+            return {"error": str(error)}
 
 
-def _content(job: CorpusJob) -> Files:
+def _record(outcome: dict[str, Any]) -> ChunkRecord:
+    if "error" in outcome:
+        raise DataError(outcome["error"])
+    return ChunkRecord(**outcome)
+
+
+def bundle_content(job: CorpusJob) -> Files:
     """Read a bundle, for nodes that do not have it; the default model is a part of the package."""
     if job.worker.bundle is None:
         return {}
@@ -158,5 +182,6 @@ def _our_errors() -> Iterator[None]:
         cause: BaseException | None = error
         while cause is not None and not isinstance(cause, Seq2EdgeError):
             cause = getattr(cause, "cause", None) or cause.__cause__
-        reason = str(error).strip().splitlines()[-1][:300]
+        lines = str(error).strip().splitlines()
+        reason = next((line for line in reversed(lines) if EXCEPTION.match(line)), lines[-1]).strip()[:300]
         raise (cause or DataError(f"Ray gave up: {reason}; continue with --resume")) from None
