@@ -79,5 +79,15 @@ def test_newer_pythons_translate(wheel: Path, tmp_path: Path, version: str) -> N
         pytest.skip(f"Python {version} is not installed here")
     scripts = install(wheel, tmp_path / "venv", python=python)
     uv(tmp_path, "pip", "install", "--quiet", "--python", scripts / "python", *TOOLS)
-    run(scripts / "python", "-m", "pytest", "-q", "-m", UNMARKED, "tests/runtime/search", cwd=ROOT)
+    run(
+        scripts / "python",
+        "-m",
+        "pytest",
+        "-q",
+        "-m",
+        UNMARKED,
+        "tests/runtime/search",
+        "tests/runtime/config",
+        cwd=ROOT,
+    )
     assert run(scripts / "seq2edge", "translate", "Good morning.", cwd=tmp_path).startswith("Bom dia")
