@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from running_server import RunningServer
 
 ROOT = Path(__file__).parents[2]
@@ -18,6 +19,9 @@ SELECTION = [
     "test_options.py",
     "test_streaming.py",
 ]
+# Left out of all tests: search is numpy alone, and the others start processes or test the locks of POSIX.
+IGNORED = ["search", "bench", "cli", "files/test_resumable.py"]
+UNMARKED = "not slow and not peers and not backends and not trust and not serve"
 COMMAND = "import sys, without_posix; from seq2edge.cli.main import main; main(sys.argv[1:], prog_name='seq2edge')"
 ENVIRONMENT = os.environ | {
     "PYTHONPATH": os.pathsep.join([str(ROOT / "tests" / "support"), *filter(None, [os.environ.get("PYTHONPATH")])])
@@ -27,6 +31,15 @@ ENVIRONMENT = os.environ | {
 def test_a_selection_of_the_tests_passes_without_posix() -> None:
     tests = [str(ROOT / "tests" / "runtime" / name) for name in SELECTION]
     command = [sys.executable, "-m", "pytest", "-q", "-p", "without_posix", "-p", "no:cacheprovider", *tests]
+    done = subprocess.run(command, cwd=ROOT, env=ENVIRONMENT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.slow
+def test_the_tests_of_the_runtime_pass_without_posix() -> None:
+    ignored = [f"--ignore=tests/runtime/{name}" for name in IGNORED]
+    options = ["-q", "-p", "without_posix", "-p", "no:cacheprovider", "-m", UNMARKED]
+    command = [sys.executable, "-m", "pytest", *options, *ignored, "tests/runtime"]
     done = subprocess.run(command, cwd=ROOT, env=ENVIRONMENT, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout
 

@@ -2,7 +2,6 @@
 
 import os
 import platform
-import sys
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -59,7 +58,7 @@ def describe_environment(cpu_info: Path = CPU_INFO) -> Environment:
 
 def load_average() -> float | None:
     """Return the average number of runnable processes over the last minute."""
-    return round(os.getloadavg()[0], 2) if sys.platform != "win32" else None
+    return round(os.getloadavg()[0], 2) if hasattr(os, "getloadavg") else None
 
 
 def _fields(path: Path) -> dict[str, str]:
