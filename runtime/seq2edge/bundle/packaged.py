@@ -18,12 +18,12 @@ DIGEST_BYTES = 32
 CHUNK = 2**18  # bytes
 TOKENIZER = "tokenizer.model"
 DIGESTS = {
-    "manifest.json": "117c2a276dfb3cbe6b198c8c13073117c84a8e86e6a837b58a64edad2fd18f36",
-    "decoder.onnx": "47107013130dc856a2b34b6ffd6f87f3bcde9e6c7cf23ebf404127a302646a73",
-    "encoder.onnx": "4b0f9041388a49f035b189c8fd48879ddd5abe23d923fb2dfbb030081e586f7a",
-    "scorer.onnx": "9317749cf4dfd838357b5faf725b8ac23caec0bad758bcacdd56b27a3a4d9670",
+    "manifest.json": "c30773f50e4b50452171de2f1376ca8f7d5c75b16d8836cdab8dda2aaca6d687",
+    "decoder.onnx": "c2f48cc914e90d122d98665b65bf88d740160f0ab465e6f36e25e0088b3122fc",
+    "encoder.onnx": "2c80b4a4e95d7c8e56e741f997c399ad9e68c76f5c227f9fca1932a89cc11012",
+    "scorer.onnx": "da96788ae21ea87c88ea5a0294c183c959b96444a6fde1bcbecdcf3d6f7473f8",
     "tokenizer.model": "fefe0e16e5094e9000b6d5bf7f6c628ea79589df64c6ac513a17e40192306695",
-    "weights.bin": "f2f2545c63111668f77b4a8d3f30afc6cc6d572e1c4129fb1884eeae20c10bb1",
+    "weights.bin": "929e0b71bf320b31e48563785cdc9f46d0afebad0ffe3b66ac109a367c0fb65e",
 }
 
 
