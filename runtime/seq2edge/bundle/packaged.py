@@ -18,12 +18,12 @@ DIGEST_BYTES = 32
 CHUNK = 2**18  # bytes
 TOKENIZER = "tokenizer.model"
 DIGESTS = {
-    "manifest.json": "c30773f50e4b50452171de2f1376ca8f7d5c75b16d8836cdab8dda2aaca6d687",
-    "decoder.onnx": "c2f48cc914e90d122d98665b65bf88d740160f0ab465e6f36e25e0088b3122fc",
-    "encoder.onnx": "2c80b4a4e95d7c8e56e741f997c399ad9e68c76f5c227f9fca1932a89cc11012",
-    "scorer.onnx": "da96788ae21ea87c88ea5a0294c183c959b96444a6fde1bcbecdcf3d6f7473f8",
+    "manifest.json": "e4e34ae433d759e325ec6475cc1ee54078fb2b9122f0217753decbbb2380376d",
+    "decoder.onnx": "45f36832c6391f99a134f773d7e6aaf36a5c8ecfa24fb5f5dc850ae7fd5e3286",
+    "encoder.onnx": "a2a8a5da6a7c5b56498f2a661368f184b9bd654bc8feb49ffb9326c72eb22156",
+    "scorer.onnx": "0f12b4fa4dc4d48f68272db6bb7e0db6e9bd775dd7cc8e94c6ec560f203bf555",
     "tokenizer.model": "fefe0e16e5094e9000b6d5bf7f6c628ea79589df64c6ac513a17e40192306695",
-    "weights.bin": "929e0b71bf320b31e48563785cdc9f46d0afebad0ffe3b66ac109a367c0fb65e",
+    "weights.bin": "4f4d95a39a72a94cc62d76e846834414e503392e42c521a368cdeba9567fe343",
 }
 
 
