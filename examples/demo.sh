@@ -10,8 +10,9 @@ echo
 echo "2. quantize the bundle"
 for precision in fp16 int8 int4; do
     set --
-    # 4 bits change the embedding most, so keep it in int8.
-    test $precision = int4 && set -- --calibrate $model/calibration.en --keep-precision '*embedding*'
+    # Keep the embedding, which 4 bits change most, and the decoder, which has only two layers, in int8.
+    test $precision = int4 && set -- --calibrate $model/calibration.en --keep-precision '*embedding*' \
+        --keep-precision 'decoder.*'
     seq2edge quantize "$out/fp32" "$out/$precision" --precision $precision $dev "$@" --force
 done
 echo
