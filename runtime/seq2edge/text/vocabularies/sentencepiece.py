@@ -17,6 +17,7 @@ SPACE = "▁"
 BYTE = re.compile(r"<0x([0-9A-F]{2})>")  # a byte of a character that has no piece
 LANGUAGE_TAG = re.compile(r">>.*?<<", re.DOTALL)
 MAX_BYTES = 2**26  # the largest models have some megabytes
+NOT_UTF8 = UnicodeDecodeError, SystemError  # sentencepiece 0.2.0 wraps the first in the second
 
 
 class SentencePieceVocabulary:
@@ -47,7 +48,7 @@ class SentencePieceVocabulary:
     def piece(self, number: int) -> str:
         try:
             return str(self.model.id_to_piece(number)) if 0 <= number < self.get_piece_size() else f"<{number}>"
-        except UnicodeDecodeError:
+        except NOT_UTF8:
             raise DataError(f"piece {number} of the SentencePiece model is not UTF-8") from None
 
     def get_piece_size(self) -> int:
@@ -59,7 +60,7 @@ def _utf8(what: str) -> Iterator[None]:
     """Name the model if its pieces or tables are not UTF-8."""
     try:
         yield
-    except UnicodeDecodeError:
+    except NOT_UTF8:
         raise DataError(f"the SentencePiece model cannot {what}: its pieces or tables are not UTF-8") from None
 
 
